@@ -1,0 +1,5 @@
+"""`python -m batchtts` is the same as `batchtts`."""
+
+from batchtts.cli import main
+
+main()

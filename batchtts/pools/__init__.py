@@ -1,0 +1,1 @@
+"""What starts workers: on this machine, or on a cluster."""
