@@ -24,6 +24,8 @@ class Row:
     seed: int | None = None
     file: str | None = None
     """File name asked for, without a folder."""
+    problem: str = ""
+    """Why this row cannot be spoken (too many cells, say): it ends as failed, the others go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
