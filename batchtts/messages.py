@@ -1,0 +1,90 @@
+"""What the coordinator and a worker say to each other: plain data, no tensors, no exceptions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from batchtts.data import Lease, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Coordinator -> worker: speak this lease."""
+
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Coordinator -> worker: finish what you hold, then say `Bye`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Coordinator -> worker: finish only what is on the device, then say `Bye`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Worker -> coordinator: the process runs and its device works."""
+
+    device: str
+    """What the device is, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Worker -> coordinator: these utterances are on the device from now on."""
+
+    indexes: tuple[int, ...]
+    """`Utterance.index` of each: the suspects, should the worker die."""
+    seconds: float
+    """Expected seconds of audio in the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Worker -> coordinator: these utterances ended; their files are in place."""
+
+    records: tuple[tuple[int, Record], ...]
+    """(`Utterance.index`, record) pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Worker -> coordinator: a line for the log; with `aloud` also for the screen."""
+
+    text: str
+    aloud: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Worker -> coordinator: figures of this worker so far; the newest replaces the older."""
+
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    """See `worker.Figures`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Worker -> coordinator: this worker cannot go on, and why; it ends after this."""
+
+    reason: str
+    poisoned: bool = False
+    """The device context is broken, not the voice or the config: a fresh process may work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bye:
+    """Worker -> coordinator: nothing is left in this worker; it ends after this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """Pool -> coordinator: the worker's process is gone; all it had sent was delivered before."""
+
+    reason: str
+    """"killed by signal 9", "exit code 1", ..."""
+    out_of_memory: bool = False
+    """It was killed by SIGKILL, as the host's out-of-memory killer does."""
