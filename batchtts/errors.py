@@ -67,6 +67,10 @@ class DeviceError(BatchttsError):
     exit_code = Exit.NO_DEVICE
 
 
+class AudioError(BatchttsError):
+    """An utterance's audio cannot be written as asked (not finite, say); its row fails."""
+
+
 class StorageError(BatchttsError):
     """The output folder cannot be written, as when the disk is full; resumable."""
 
