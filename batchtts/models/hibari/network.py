@@ -1,0 +1,209 @@
+"""The network of hibari: text encoders, durations, prosody, decoder and spectral head.
+
+All tensors are channels-last. B sequences of L ids in the text encoders; afterwards everything is
+one packed stream [1, N, C] with gaps of zero rows between sequences (see layout.py), so that a
+batch is as cheap as the sum of its sequences. Constant factors are folded into the weights:
+LayerNorm's affine into the linear layer behind it, the layer scale gamma into the second one.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+from torch.nn import functional as fn
+
+BINS = 601
+"""Frequencies of a spectral frame."""
+PADDED_BINS = 608
+"""Rows per spectral part in the head: a multiple of 32 is nearly twice as fast as 601."""
+PARTS = (0, 2, 3, 1, 4)
+"""The head's spectral parts in the order used here: log magnitudes of the harmonics, the noise and
+the free part, then the angles of the harmonics and of the free part."""
+PROSODY_DILATIONS = (1, 2, 4, 8, 1, 2)
+DECODER_BLOCKS = 8
+HALO = 3 * (1 + DECODER_BLOCKS)
+"""Rows on each side that a decoded row depends on: seven-tap convolutions, dec_in included."""
+
+Parameters = Mapping[str, Tensor]
+
+
+class Linear:
+    """x @ weight.T + bias in the number type of its weights."""
+
+    def __init__(self, weight: Tensor, bias: Tensor, dtype: torch.dtype = torch.float32) -> None:
+        self.weight = weight.to(dtype)
+        self.bias = bias.to(dtype)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """[..., in] -> [..., out]."""
+        return fn.linear(x.to(self.weight.dtype), self.weight, self.bias)
+
+
+class Depthwise:
+    """A convolution per channel over [B, T, C].
+
+    As a 2-D convolution on a channels-last view: Conv1d is ten times slower on the CPU.
+    """
+
+    def __init__(self, p: Parameters, name: str, dilation: int) -> None:
+        weight = p[f"{name}.weight"].unsqueeze(2)
+        self.weight = weight.contiguous(memory_format=torch.channels_last)
+        self.bias = p[f"{name}.bias"]
+        self.padding = dilation * (weight.shape[-1] // 2)
+        self.dilation = dilation
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """[B, T, C] -> [B, T, C]."""
+        image = x.unsqueeze(1).permute(0, 3, 1, 2)
+        y = fn.conv2d(
+            image,
+            self.weight,
+            self.bias,
+            padding=(0, self.padding),
+            dilation=(1, self.dilation),
+            groups=x.shape[-1],
+        )
+        return y.permute(0, 2, 3, 1).squeeze(1)
+
+
+class Block:
+    """ConvNeXt block: x + gamma * pw2(gelu(pw1(norm(depthwise(x)))))."""
+
+    def __init__(
+        self, p: Parameters, name: str, dilation: int = 1, dtype: torch.dtype = torch.float32
+    ) -> None:
+        self.depthwise = Depthwise(p, f"{name}.dw", dilation)
+        self.expand = _after_norm(p, f"{name}.norm", f"{name}.pw1", dtype)
+        gamma = p[f"{name}.gamma"]
+        self.reduce = Linear(
+            p[f"{name}.pw2.weight"] * gamma[:, None], p[f"{name}.pw2.bias"] * gamma, dtype
+        )
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """[B, T, C] -> [B, T, C]."""
+        y = fn.layer_norm(self.depthwise(x), x.shape[-1:])
+        return x + self.reduce(fn.gelu(self.expand(y)))
+
+
+def _after_norm(
+    p: Parameters, norm: str, linear: str, dtype: torch.dtype = torch.float32
+) -> Linear:
+    """A linear layer that takes in the affine part of the LayerNorm before it."""
+    weight, bias = p[f"{linear}.weight"], p[f"{linear}.bias"]
+    return Linear(weight * p[f"{norm}.weight"], bias + weight @ p[f"{norm}.bias"], dtype)
+
+
+class TextEncoder:
+    """Ids [B, L] -> rows [B, L, C]: two blocks, then one transformer layer used `loops` times."""
+
+    HEADS = 2
+
+    def __init__(self, p: Parameters, name: str, loops: int) -> None:
+        self.embedding = p[f"{name}.emb.weight"]
+        self.blocks = [Block(p, f"{name}.convs.{i}") for i in range(2)]
+        self.loops = loops
+        attention = f"{name}.attn.self_attn"
+        self.qkv = _after_norm(
+            {
+                **p,
+                "qkv.weight": p[f"{attention}.in_proj_weight"],
+                "qkv.bias": p[f"{attention}.in_proj_bias"],
+            },
+            f"{name}.attn.norm1",
+            "qkv",
+        )
+        self.out = Linear(p[f"{attention}.out_proj.weight"], p[f"{attention}.out_proj.bias"])
+        self.expand = _after_norm(p, f"{name}.attn.norm2", f"{name}.attn.linear1")
+        self.reduce = Linear(p[f"{name}.attn.linear2.weight"], p[f"{name}.attn.linear2.bias"])
+        self.norm = (p[f"{name}.norm.weight"], p[f"{name}.norm.bias"])
+
+    def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Encode; `mask` [B, L] is True on real ids. Rows beyond a sequence come out as zeros."""
+        keep = mask.unsqueeze(-1)
+        x = fn.embedding(ids, self.embedding) * keep
+        for block in self.blocks:
+            x = block(x) * keep
+        keys = mask[:, None, None, :]
+        for _ in range(self.loops):
+            x = x + self.out(self._attend(fn.layer_norm(x, x.shape[-1:]), keys))
+            x = x + self.reduce(fn.gelu(self.expand(fn.layer_norm(x, x.shape[-1:]))))
+        return fn.layer_norm(x, x.shape[-1:], *self.norm) * keep
+
+    def _attend(self, x: Tensor, keys: Tensor) -> Tensor:
+        batch, length, size = x.shape
+        qkv = self.qkv(x).view(batch, length, 3, self.HEADS, size // self.HEADS)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        y = fn.scaled_dot_product_attention(q, k, v, attn_mask=keys)
+        return y.transpose(1, 2).flatten(2)
+
+
+class Network:
+    """All modules of a voice; durations and pitch are fp32 whatever the number type."""
+
+    def __init__(self, p: Parameters, dtype: torch.dtype) -> None:
+        self.text = TextEncoder(p, "m.text", loops=4)
+        self.prosody_text = TextEncoder(p, "pn.text", loops=6)
+        self._duration = (p["pn.dur.0.weight"], p["pn.dur.0.bias"])
+        self._log_duration = Linear(p["pn.dur.2.weight"].squeeze(-1), p["pn.dur.2.bias"])
+        self._prosody_in = Linear(p["pn.pro_in.weight"].squeeze(-1), p["pn.pro_in.bias"])
+        self._prosody = [
+            Block(p, f"pn.pro.{i}", dilation) for i, dilation in enumerate(PROSODY_DILATIONS)
+        ]
+        self._prosody_out = Linear(p["pn.pro_out.weight"].squeeze(-1), p["pn.pro_out.bias"])
+        self._decoder_in = Linear(
+            p["m.dec_in.weight"].transpose(1, 2).flatten(1), p["m.dec_in.bias"]
+        )
+        self._decoder = [Block(p, f"m.dec.{i}", dtype=dtype) for i in range(DECODER_BLOCKS)]
+        self._head = Linear(*_padded_head(p), dtype=dtype)
+
+    def durations(self, rows: Tensor, speed: Tensor) -> Tensor:
+        """Frames of 25 ms per id, at least one.
+
+        Args:
+            rows: [B, L, 192] of the prosody's text encoder, zero beyond each sequence.
+            speed: [B, 1], 2.0 is twice as fast.
+
+        Returns:
+            [B, L] int64; what stands beyond a sequence is meaningless.
+        """
+        weight, bias = self._duration
+        y = fn.gelu(fn.conv1d(rows.transpose(1, 2), weight, bias, padding=1))
+        log = self._log_duration(y.transpose(1, 2)).squeeze(-1)
+        return torch.clamp(torch.round((torch.exp(log) - 1) / speed), min=1).long()
+
+    def prosody(self, rows: Tensor, gaps: Tensor) -> Tensor:
+        """Pitch and energy.
+
+        Args:
+            rows: [1, N, 192] at 40 Hz, zero in the gaps.
+            gaps: rows to keep at zero.
+
+        Returns:
+            [N, 2, 2]: (pitch / 100 Hz, energy) x two frames of 12.5 ms.
+        """
+        x = self._prosody_in(rows).index_fill_(1, gaps, 0)
+        for block in self._prosody:
+            x = block(x).index_fill_(1, gaps, 0)
+        return self._prosody_out(x)[0].view(-1, 2, 2)
+
+    def decode(self, rows: Tensor, gaps: Tensor) -> Tensor:
+        """Rows [1, N, 130] at 80 Hz (text, pitch, energy) -> [N, 256]; `gaps` are kept at zero."""
+        taps = fn.pad(rows[0], (0, 0, 3, 3)).unfold(0, 7, 1).transpose(1, 2).flatten(1)
+        x = self._decoder_in(taps).index_fill_(0, gaps, 0).unsqueeze(0)
+        for block in self._decoder:
+            x = block(x).index_fill_(1, gaps, 0)
+        return x[0]
+
+    def spectrum(self, rows: Tensor) -> Tensor:
+        """Decoded rows [N, 256] -> spectral parts [N, 5, 601] in fp32, in the order of PARTS."""
+        parts = self._head(fn.layer_norm(rows, rows.shape[-1:])).float()
+        return parts.view(-1, len(PARTS), PADDED_BINS)[..., :BINS]
+
+
+def _padded_head(p: Parameters) -> tuple[Tensor, Tensor]:
+    """Weight [5 * 608, 256] and bias of the head, with the decoder's last norm folded in."""
+    head = _after_norm(p, "m.dec_norm", "m.head")
+    missing, order = PADDED_BINS - BINS, list(PARTS)
+    weight = fn.pad(head.weight.view(len(PARTS), BINS, -1)[order], (0, 0, 0, missing))
+    bias = fn.pad(head.bias.view(len(PARTS), BINS)[order], (0, missing))
+    return weight.flatten(0, 1), bias.flatten()
