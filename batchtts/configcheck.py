@@ -238,4 +238,6 @@ def no_misread(value: Any) -> Any:  # noqa: ANN401
         case list():
             for inner in value:
                 no_misread(inner)
+        case _:
+            pass
     return value

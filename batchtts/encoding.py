@@ -42,7 +42,8 @@ def choose_encoding(path: Path, configured: str | None, log: Callable[[str], Non
     marked = next((codec for bom, codec in _BOMS if head.startswith(bom)), None)
     if marked:
         _check(path, marked, None)
-        log(f"{path}: encoding {marked.removesuffix('-sig')}, from its byte-order mark")
+        if marked != "utf-8-sig":
+            log(f"{path}: encoding {marked}, from its byte-order mark")
         return marked
     if b"\0" in head[:4096] and configured is None:
         _refuse_unmarked_utf16(path, head)
