@@ -148,9 +148,10 @@ class AdaptiveLimit:
     LOWEST = 0.05
     CLEAN_BATCHES = 50
 
-    def __init__(self, limit: BatchLimit) -> None:
+    def __init__(self, limit: BatchLimit, share: float = 1.0) -> None:
+        """`share`: never take more than this part of the limit."""
         self._limit = limit
-        self._share = 1.0
+        self._most = self._share = share
         self._clean = 0
         self.ooms = 0
         """Batches that had to be split."""
@@ -180,7 +181,7 @@ class AdaptiveLimit:
         self._clean += 1
         if self._clean == self.CLEAN_BATCHES:
             self._clean = 0
-            self._share = min(1.0, self._share * self.RAISE)
+            self._share = min(self._most, self._share * self.RAISE)
 
 
 OOM_TYPES = frozenset({"OutOfMemoryError", "MemoryError"})
@@ -248,9 +249,9 @@ def run_splitting(
     todo = [batch]
     while todo:
         part = todo.pop()
-        outcome = _run_or_free(synthesize, part, free)
+        outcome = run_or_free(synthesize, part, free)
         if isinstance(outcome, OutOfMemory) and is_fragmented(outcome.text):
-            outcome = _run_or_free(synthesize, part, free)
+            outcome = run_or_free(synthesize, part, free)
         if not isinstance(outcome, OutOfMemory):
             done += outcome
         elif len(part) == 1:
@@ -263,7 +264,7 @@ def run_splitting(
     return done
 
 
-def _run_or_free(
+def run_or_free(
     synthesize: Callable[[Sequence[F]], list[A]], part: Sequence[F], free: Callable[[], None]
 ) -> list[A] | OutOfMemory:
     """Run a part of a batch; memory is given back before this returns an OutOfMemory."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from batchtts.data import Lease, Record
 
@@ -16,20 +16,18 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Coordinator -> worker: finish what you hold, then say `Bye`."""
+    """Coordinator -> worker: no more leases come; finish and say `Bye`."""
 
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """Coordinator -> worker: finish only what is on the device, then say `Bye`."""
+    at_once: bool = False
+    """Finish only what is on the device; what waits is left to a later run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Worker -> coordinator: the process runs and its device works."""
+    """Worker -> coordinator: the process runs and the first voice is on its device."""
 
-    device: str
-    """What the device is, in words."""
+    precision: str
+    """Effective number type of that voice's model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ class Stats:
     """Worker -> coordinator: figures of this worker so far; the newest replaces the older."""
 
     figures: Mapping[str, Any] = field(default_factory=dict)
-    """See `worker.Figures`."""
+    """See `worker.Worker.figures`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +69,9 @@ class Failed:
     """Worker -> coordinator: this worker cannot go on, and why; it ends after this."""
 
     reason: str
-    poisoned: bool = False
-    """The device context is broken, not the voice or the config: a fresh process may work."""
+    kind: Literal["fault", "poisoned", "storage"] = "fault"
+    """"poisoned": the device's context is broken and a fresh process may work; "storage": the
+    output folder cannot be written, by anybody."""
 
 
 @dataclass(frozen=True, slots=True)

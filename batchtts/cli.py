@@ -1,0 +1,223 @@
+"""The command line: one thin function a command, parse -> call -> render.
+
+Nothing heavy is imported here: `batchtts --help` must be instant, so commands import their own.
+"""
+
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from batchtts.errors import BatchttsError, Exit, UsageError
+
+app = typer.Typer(
+    help="Turn a file of sentences into a folder of speech: batched, on every device, unattended.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Whoever read our output has gone; the work goes on."""
+        self.quiet = True
+
+
+out = _Console(soft_wrap=True, highlight=False)
+err = _Console(stderr=True, highlight=False)
+
+Input = Annotated[
+    str, typer.Argument(help="Texts: .txt .csv .tsv .psv .jsonl .xlsx, or - for standard input.")
+]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", "-c", help="YAML file; see configs/ for examples.")
+]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Output folder.")]
+Devices = Annotated[
+    str | None, typer.Option(help='"auto", or a list such as cuda:0,cuda:2 or cpu,cpu.')
+]
+BatchSize = Annotated[
+    str | None, typer.Option(help='Utterances in a batch, or "auto" to measure the device.')
+]
+VoiceName = Annotated[str | None, typer.Option(help="Voice, such as hibari:heart.")]
+Precision = Annotated[str | None, typer.Option(help="auto, fp32, tf32, bf16 or fp16.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Only the first so many rows.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command()
+def generate(
+    source: Input,
+    config: ConfigFile = None,
+    output: Output = None,
+    devices: Devices = None,
+    batch_size: BatchSize = None,
+    voice: VoiceName = None,
+    precision: Precision = None,
+    limit: Limit = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget what earlier runs did.")] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Speak rows again that failed before.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what a run would do.")
+    ] = False,
+    deadline: Annotated[
+        str | None, typer.Option(help="Stop by then, resumable: 07:00, 6h, 90m.")
+    ] = None,
+    probe: Annotated[
+        str | None, typer.Option(help="How the batch size is found: off, memory, full or force.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
+) -> None:
+    """Speak a whole file into a folder.
+
+    Example: batchtts generate texts.csv --output out
+    """
+    from batchtts import preview, run, summary
+    from batchtts.progress import screen_for
+
+    overrides = {
+        "devices": devices,
+        "batch.size": _number(batch_size),
+        "batch.probe": probe,
+        "voice": voice,
+        "precision": precision,
+        "deadline": deadline,
+    }
+    settings = _settings(config, overrides)
+    folder = output or Path(settings.output.dir or _default_folder(source))
+    options = run.Options(limit=limit, fresh=fresh, retry_failed=retry_failed)
+    with run.as_file(source) as texts:
+        screen = screen_for(err, quiet=quiet)
+        if dry_run:
+            err.print(preview.render(preview.preview(texts, settings, folder, options, screen.say)))
+            return
+        result = run.generate(texts, settings, folder, options, screen)
+    if not quiet:
+        err.print(summary.render(result, folder))
+    raise typer.Exit(result.exit_code)
+
+
+@app.command()
+def say(
+    text: Annotated[str, typer.Argument(help="What to say.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The audio file.")],
+    config: ConfigFile = None,
+    voice: VoiceName = None,
+    devices: Devices = None,
+) -> None:
+    """Speak one text into a file.
+
+    Example: batchtts say "Good morning." --output morning.wav
+    """
+    from batchtts import say as stage
+
+    overrides = {"voice": voice, "devices": devices, "output.format": output.suffix[1:] or None}
+    written = stage.say(text, _settings(config, overrides), output)
+    err.print(f"{output}: {written.duration:.2f} s, {written.sample_rate} Hz", soft_wrap=True)
+
+
+@app.command()
+def voices() -> None:
+    """List what can speak.
+
+    Example: batchtts voices
+    """
+    from rich.table import Table
+
+    from batchtts import models
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("voice", "language", "Hz", "licence", "description"):
+        table.add_column(heading, overflow="fold")
+    for family in sorted(models.table()):
+        try:
+            adapter = models.adapter(family)
+            found = adapter.voices()
+        except (BatchttsError, ImportError) as error:
+            table.add_row(family, "", "", "", escape(f"not usable: {error}"))
+            continue
+        for name, info in found.items():
+            languages = ", ".join(info.languages) or "any"
+            cells = (f"{family}:{name}", languages, str(info.sample_rate), info.license)
+            table.add_row(*map(escape, cells), escape(info.description))
+    out.print(table)
+
+
+@app.command()
+def doctor(voice: VoiceName = None) -> None:
+    """Tell what this machine has and what it lacks.
+
+    Example: batchtts doctor
+    """
+    from batchtts import doctor as examination
+    from batchtts.config import Config
+
+    findings = list(examination.examine(voice or Config().voice))
+    for finding in findings:
+        out.print(escape(f"{finding.state:8} {finding.name}: {finding.text}"))
+    if any(finding.state == "broken" for finding in findings):
+        raise typer.Exit(Exit.NO_DEVICE)
+
+
+def _settings(path: Path | None, overrides: dict[str, Any]) -> Any:  # noqa: ANN401
+    """The config with the command line's options over it, and its output settings resolved."""
+    from batchtts import output
+    from batchtts.config import load_config
+
+    given = {key: value for key, value in overrides.items() if value is not None}
+    config = load_config(path, given)
+    return config.model_copy(update={"output": output.resolve(config.output)})
+
+
+def _number(text: str | None) -> int | str | None:
+    """A batch size as the config has it."""
+    return int(text) if text is not None and text.isdigit() else text
+
+
+def _default_folder(source: str) -> str:
+    if source == "-":
+        message = "standard input has no name to call the output folder by: add --output DIR"
+        raise UsageError(message)
+    return f"{Path(source).stem}-speech"
+
+
+def main() -> None:
+    """Run a command; every error ends in one or two lines and its exit code."""
+    _speak_utf8()
+    try:
+        app(standalone_mode=True)
+    except BatchttsError as error:
+        err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(Exit.SIGINT)
+    except Exception as error:
+        import logging
+
+        logging.getLogger("batchtts").exception("internal error")
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+        err.print(f"[bold red]internal error:[/] {escape(text)}", soft_wrap=True)
+        if os.environ.get("BATCHTTS_DEBUG"):
+            traceback.print_exc()
+        else:
+            err.print("This is a fault of batchtts; BATCHTTS_DEBUG=1 shows more.", soft_wrap=True)
+        sys.exit(Exit.INTERNAL)
+
+
+def _speak_utf8() -> None:
+    """Under cron the locale is often C: paths, files and output are UTF-8 all the same."""
+    if sys.getfilesystemencoding() != "utf-8" and not os.environ.get("BATCHTTS_UTF8"):
+        os.environ.update(PYTHONUTF8="1", BATCHTTS_UTF8="1")
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")

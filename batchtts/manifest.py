@@ -1,0 +1,313 @@
+"""The journal of records: appended as files land, read after any crash, tidied at the end."""
+
+import csv
+import json
+import logging
+import math
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from io import StringIO
+from itertools import chain
+from pathlib import Path
+from typing import Any, Self
+
+from batchtts import storage
+from batchtts.data import Record, Status
+
+JOURNAL = "manifest.jsonl"
+TABLE = "manifest.csv"
+FAILED = "failed.csv"
+
+SYNC_SECONDS = 2.0
+"""The journal goes to the disk itself at most this often: what a power cut can cost."""
+
+FIELDS = tuple(field.name for field in fields(Record))
+
+COLUMNS = (
+    *("file_name", "id", "status", "reason", "text", "duration", "sample_rate", "voice", "model"),
+    *("lang", "speed", "seed", "key", "source", "attempts", "device", "verdict", "finished_at"),
+)
+"""Of manifest.csv; `file_name` comes first, as Hugging Face's audiofolder wants it."""
+
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(FIELDS, str),
+    **dict.fromkeys(("duration", "speed"), (int, float)),
+    **dict.fromkeys(("sample_rate", "seed", "attempts"), int),
+    "checks": dict,
+}
+
+_PRIOR_FIELDS = ("id", "status", "key", "file", "duration", "sample_rate", "checks")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prior:
+    """What resuming needs of a record: a run of millions holds one for each row."""
+
+    id: str
+    status: Status
+    key: str
+    file: str
+    duration: float
+    """Seconds."""
+    sample_rate: int
+    """Hz."""
+    bytes: int | None
+    """Size of the file; None where it was not recorded."""
+
+
+class Journal:
+    """Appends records to the manifest of a folder; one writer at a time, as a context manager."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / JOURNAL
+        self._descriptor = -1
+        self._synced = 0.0
+
+    def __enter__(self) -> Self:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            _repair(self._descriptor)
+        except OSError as error:
+            self._close()
+            raise storage.storage_error(self._path.parent, error) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise storage.storage_error(self._path.parent, error) from error
+        finally:
+            self._close()
+
+    def append(self, record: Record) -> None:
+        """Add one record; it survives the death of this process.
+
+        Raises:
+            StorageError: the disk is full, say; what was written before stands.
+        """
+        self.append_all((record,))
+
+    def append_all(self, records: Iterable[Record]) -> None:
+        """Add records in one write.
+
+        Raises:
+            StorageError: as for `append`.
+        """
+        try:
+            storage.write_all(self._descriptor, b"".join(map(encode, records)))
+            if time.monotonic() - self._synced >= SYNC_SECONDS:
+                os.fsync(self._descriptor)
+                self._synced = time.monotonic()
+        except OSError as error:
+            raise storage.storage_error(self._path.parent, error) from error
+
+    def _close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _repair(descriptor: int) -> None:
+    """Give a journal whose last line was torn by a crash a clean end again."""
+    size = os.fstat(descriptor).st_size
+    tail, at = b"", size
+    while at > 0 and b"\n" not in tail:
+        step = min(at, 65_536)
+        at -= step
+        tail = os.pread(descriptor, step, at) + tail
+    torn = tail[tail.rfind(b"\n") + 1 :]
+    if not torn:
+        return
+    if _parse(torn) is None:
+        os.ftruncate(descriptor, size - len(torn))
+    else:
+        os.write(descriptor, b"\n")
+
+
+def _plain(value: object) -> object:
+    """What JSON has no word for: numpy's numbers, tuples' kin."""
+    if hasattr(value, "item"):
+        return value.item()
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_plain).encode
+_encode_ascii = json.JSONEncoder(allow_nan=False, default=_plain).encode
+
+
+def encode(record: Record) -> bytes:
+    """A record's line, with its line feed: fields in their order, UTF-8."""
+    line = {name: getattr(record, name) for name in FIELDS}
+    try:
+        return _encode(line).encode() + b"\n"
+    except UnicodeEncodeError:  # half a surrogate pair: JSON can say it in ASCII only
+        return _encode_ascii(line).encode() + b"\n"
+    except ValueError:
+        return _encode_ascii(_finite(line)).encode() + b"\n"
+
+
+def _finite(value: object) -> object:
+    """The same without the floats that JSON lacks: they become null."""
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _parse(line: bytes, names: Sequence[str] = FIELDS) -> dict[str, Any] | None:
+    """These fields of a line; None where it is no record. Unknown keys are left out."""
+    try:
+        found = json.loads(line.decode())
+    except ValueError:
+        return None
+    if not isinstance(found, dict) or not isinstance(found.get("id"), str):
+        return None
+    if found.get("status") not in ("ok", "failed", "skipped"):
+        return None
+    known = {name: found[name] for name in names if name in found}
+    for name, value in known.items():
+        if not isinstance(value, _TYPES[name]):
+            return None
+    return known
+
+
+def _lines(folder: Path, names: Sequence[str] = FIELDS) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Offset and these fields of each record; lines that are no records are told of at the end.
+
+    A last line without its line feed is read too, if it is whole.
+    """
+    path = folder / JOURNAL
+    garbage: list[int] = []
+    offset = 0
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                known = _parse(line, names)
+                if known is not None:
+                    yield offset, known
+                elif line.strip():
+                    garbage.append(number)
+                offset += len(line)
+    except FileNotFoundError:
+        return
+    if garbage:
+        some = ", ".join(map(str, garbage[:5])) + (", ..." if len(garbage) > 5 else "")
+        _log.warning("%s: %d lines are no records, ignored (line %s)", path, len(garbage), some)
+
+
+def read(folder: Path) -> dict[str, Record]:
+    """All records by id, the last line of an id counts; empty where there is no journal."""
+    return {known["id"]: Record(**known) for _, known in _lines(folder)}
+
+
+def read_prior(folder: Path) -> dict[str, Prior]:
+    """What resuming needs, by id: a third of the memory that `read` takes."""
+    texts: dict[str, str] = {}
+    return {known["id"]: _prior(known, texts) for _, known in _lines(folder, _PRIOR_FIELDS)}
+
+
+def _prior(known: Mapping[str, Any], shared: dict[str, str]) -> Prior:
+    size = known.get("checks", {}).get("bytes")
+    status = known["status"]
+    return Prior(
+        id=known["id"],
+        status=shared.setdefault(status, status),  # type: ignore[arg-type]
+        key=known.get("key", ""),
+        file=known.get("file", ""),
+        duration=known.get("duration", 0.0),
+        sample_rate=known.get("sample_rate", 0),
+        bytes=size if isinstance(size, int) else None,
+    )
+
+
+def read_in_order(folder: Path, ids: Iterable[str]) -> Iterator[Record]:
+    """The records of these ids, in this order, read one by one: for millions of rows.
+
+    An id without a record is left out.
+    """
+    offsets = {known["id"]: offset for offset, known in _lines(folder, ("id",))}
+    if not offsets:
+        return
+    with (folder / JOURNAL).open("rb") as file:
+        for id in ids:
+            if id not in offsets:
+                continue
+            file.seek(offsets[id])
+            known = _parse(file.readline())
+            if known is not None:
+                yield Record(**known)
+
+
+def forget(folder: Path) -> None:
+    """Start a folder over: its records go, its audio is replaced file by file.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    try:
+        (folder / JOURNAL).unlink(missing_ok=True)
+    except OSError as error:
+        raise storage.storage_error(folder, error) from error
+
+
+def compact(folder: Path, records: Iterable[Record]) -> None:
+    """Rewrite the journal at once as exactly these lines; no `Journal` may be open on it.
+
+    `records` may be read from the journal itself, as `read_in_order` does.
+    """
+    storage.replace_by_lines(folder / JOURNAL, map(encode, records))
+
+
+def write_csv(folder: Path, records: Iterable[Record]) -> None:
+    """Write manifest.csv: one row a record, in the order given, `file_name` relative to it."""
+    rows = (
+        {**{name: getattr(record, name) for name in FIELDS}, "file_name": record.file}
+        | {"verdict": record.checks.get("verdict", "")}
+        for record in records
+    )
+    storage.replace_by_lines(folder / TABLE, _csv_lines(rows, COLUMNS))
+
+
+def write_failed(
+    folder: Path, rows: Iterable[Mapping[str, Any]], fieldnames: Sequence[str]
+) -> None:
+    """Write failed.csv, ready to be mended and run again; absent when there is no row.
+
+    Args:
+        folder: The output folder.
+        rows: Cells by column.
+        fieldnames: The columns, in order: the input's own, then "reason".
+    """
+    lines = _csv_lines(rows, fieldnames)
+    heading = next(lines)
+    first = next(lines, None)
+    if first is None:
+        storage.discard(folder / FAILED)
+        return
+    mark = b"\xef\xbb\xbf"  # tells a spreadsheet that this is UTF-8
+    storage.replace_by_lines(folder / FAILED, chain([mark + heading, first], lines))
+
+
+def _csv_lines(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Iterator[bytes]:
+    """The heading, then each row."""
+    buffer = StringIO()
+    writer = csv.DictWriter(buffer, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    yield _drain(buffer)
+    for row in rows:
+        writer.writerow(row)
+        yield _drain(buffer)
+
+
+def _drain(buffer: StringIO) -> bytes:
+    text = buffer.getvalue()
+    buffer.seek(0)
+    buffer.truncate()
+    return text.encode(errors="backslashreplace")

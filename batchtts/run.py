@@ -1,0 +1,201 @@
+"""READ FIRST. The program: inputs -> plan -> coordinator over a pool of workers -> summary."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from batchtts import devices, inputs, manifest, models, output, plan, probe_cache, worker
+from batchtts.config import Config
+from batchtts.coordinator import Coordinator, Outcome
+from batchtts.data import Row, Utterance
+from batchtts.devices import Slot
+from batchtts.errors import Exit, InputError, VoiceError
+from batchtts.folder import OutputFolder
+from batchtts.leases import LeaseBook
+from batchtts.plan import Plan, Voice
+from batchtts.pools.local import LocalPool
+from batchtts.progress import Screen
+from batchtts.recorder import Recorder, write_tables
+from batchtts.stop import Stopper, parse_deadline
+from batchtts.summary import Summary
+
+log = logging.getLogger("batchtts")
+
+FOLDERS_ABOVE = 5000
+"""More rows than this are spread over folders, unless the config or an earlier run says how."""
+PROBE_SAMPLES = 256
+"""Most texts of a voice that the probe may use."""
+MAX_PREPARE_PROCESSES = 8
+RECYCLE_BYTES = 12 * 2**30
+"""A worker that holds more host memory than this leaks, and is replaced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command line asks for beyond the config."""
+
+    limit: int | None = None
+    """Only the first so many rows."""
+    fresh: bool = False
+    """Forget what earlier runs did."""
+    retry_failed: bool = False
+    """Speak rows again that failed before."""
+
+
+def generate(
+    source: str, config: Config, folder: Path, options: Options, screen: Screen
+) -> Summary:
+    """Speak a whole input into an output folder.
+
+    `source` is a path; `config.output` is resolved.
+
+    Raises:
+        BatchttsError: nothing can be done, or not to the end; what was done stays done.
+    """
+    started = time.monotonic()
+    with OutputFolder(folder), _stopper(config) as stop:
+        if options.fresh:
+            manifest.forget(folder)
+        work = make_plan(source, config, folder, options, screen.say)
+        slots = devices.slots(config.devices)[: len(work.todo)] if work.todo else []
+        with Recorder(folder, source, work, expected_seconds, screen) as recorder:
+            coordinator = Coordinator(
+                LeaseBook(work.todo, expected_seconds),
+                LocalPool(worker.run),
+                slots,
+                partial(worker_spec, work=work, config=config, folder=folder, source=source),
+                recorder,
+                stop,
+                recycle_bytes=RECYCLE_BYTES,
+            )
+            outcome = coordinator.run() if slots else Outcome.DONE
+        complete = outcome is Outcome.DONE
+        counts, reasons, suspects = write_tables(folder, source, config, work, complete=complete)
+        summary = Summary(
+            outcome="done" if complete else "stopped",
+            exit_code=stop.exit_code or (Exit.FAILED_ROWS if counts["failed"] else Exit.OK),
+            counts=dict(counts),
+            spoken=recorder.tally.done,
+            kept=work.kept,
+            copied=recorder.copied,
+            gone=len(work.gone),
+            suspects=suspects,
+            restarts=coordinator.restarts,
+            reasons=dict(reasons.most_common()),
+            timeline=recorder.timeline,
+        )
+        summary.add_times(recorder.tally.audio, time.monotonic() - started)
+        summary.add_figures(coordinator.figures())
+        summary.write(folder)
+        return summary
+
+
+def make_plan(
+    source: str, config: Config, folder: Path, options: Options, say: Callable[[str], None]
+) -> Plan:
+    """Read the whole input and what earlier runs did, and decide what is to do.
+
+    Raises:
+        InputError: the input cannot be used; lists everything that is wrong with it.
+    """
+    rows = list(inputs.read_rows(source, config.input, say))[: options.limit]
+    prior = {} if options.fresh else manifest.read_prior(folder)
+    return plan.make_plan(
+        plan.utterances(
+            rows, config, voice_finder(source, config), folders=_folders(config, rows, prior)
+        ),
+        prior,
+        lambda p: output.holds(folder / p.file, p.duration, p.sample_rate, p.bytes),
+        expected_seconds,
+        Path(source).name,
+        retry_failed=options.retry_failed,
+    )
+
+
+def voice_finder(source: str, config: Config) -> Callable[[Row], Voice]:
+    """Describes the voice of a row; a row that names none has the config's."""
+
+    def find(row: Row) -> Voice:
+        try:
+            return voice(row.voice or config.voice)
+        except VoiceError as error:
+            if row.voice is None:
+                raise
+            message = f"{source}:{row.line}: {error}"
+            raise InputError(message) from error
+
+    return find
+
+
+@cache
+def voice(name: str) -> Voice:
+    """A voice under its full name "adapter:name".
+
+    Raises:
+        VoiceError: there is none; the message lists those there are.
+    """
+    family, short = models.split(name)
+    return Voice(name=f"{family}:{short}", info=models.adapter(family).voice(short))
+
+
+def expected_seconds(utterance: Utterance) -> float:
+    """Seconds of audio that an utterance should last, by its voice's pace."""
+    info = voice(utterance.voice).info
+    return len(utterance.text) * info.seconds_per_char / utterance.speed
+
+
+def worker_spec(
+    slot: Slot, limit_scale: float, *, work: Plan, config: Config, folder: Path, source: str
+) -> worker.WorkerSpec:
+    """All that the worker of a slot needs to know."""
+    by_voice: dict[str, list[Utterance]] = {}
+    for utterance in work.todo:
+        by_voice.setdefault(utterance.voice, []).append(utterance)
+    return worker.WorkerSpec(
+        device=slot.device,
+        label=slot.label,
+        folder=folder,
+        source=Path(source).name,
+        config=config,
+        models={name: f"{name} {voice(name).info.fingerprint}" for name in by_voice},
+        samples={name: _sample(utterances) for name, utterances in by_voice.items()},
+        cache=probe_cache.default_folder(),
+        prepare_processes=_prepare_processes(slot),
+        memory_share=slot.share,
+        limit_scale=limit_scale,
+    )
+
+
+def _sample(utterances: Sequence[Utterance]) -> Sequence[Utterance]:
+    """Evenly spread over the lengths; they come longest first, and the longest is among them."""
+    step = max(1, len(utterances) // PROBE_SAMPLES)
+    return tuple(utterances[::step][:PROBE_SAMPLES])
+
+
+def _prepare_processes(slot: Slot) -> int:
+    """A GPU speaks faster than one Python thread can do G2P; a CPU slot has its core for both."""
+    if slot.device == "cpu":
+        return 0
+    return max(1, min(MAX_PREPARE_PROCESSES, slot.threads - 1))
+
+
+def _folders(config: Config, rows: Sequence[Row], prior: Mapping[str, manifest.Prior]) -> bool:
+    """Whether the audio is spread over folders: as asked, as before, or by the number of rows."""
+    if config.output.layout != "auto":
+        return config.output.layout == "folders"
+    for earlier in prior.values():
+        if earlier.file:
+            return earlier.file.count("/") > 1
+    return len(rows) > FOLDERS_ABOVE
+
+
+def _stopper(config: Config) -> Stopper:
+    if config.deadline is None:
+        return Stopper(None)
+    return Stopper(parse_deadline(config.deadline, datetime.now().astimezone()))
