@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -49,6 +49,24 @@ def replace(path: Path, parts: Sequence[bytes | memoryview], number: int = 0) ->
                 write_all(descriptor, part)
         finally:
             os.close(descriptor)
+        temp.replace(path)
+    except OSError as error:
+        discard(temp)
+        raise storage_error(path.parent, error) from error
+
+
+def replace_by_lines(path: Path, lines: Iterable[bytes]) -> None:
+    """Put a file of any length in place at once, synced to the disk.
+
+    Raises:
+        StorageError: the folder cannot be written; what was there is still there.
+    """
+    temp = temporary(path, 0)
+    try:
+        with open(create(temp), "wb") as file:  # noqa: PTH123
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
         temp.replace(path)
     except OSError as error:
         discard(temp)
