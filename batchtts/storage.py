@@ -63,7 +63,7 @@ def replace_by_lines(path: Path, lines: Iterable[bytes]) -> None:
     """
     temp = temporary(path, 0)
     try:
-        with open(create(temp), "wb") as file:  # noqa: PTH123
+        with open(create(temp), "wb") as file:
             file.writelines(lines)
             file.flush()
             os.fsync(file.fileno())
