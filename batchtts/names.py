@@ -4,8 +4,8 @@ An id is its own name where every system can hold it: `001` -> `audio/001.wav`. 
 what it can and ends in `~` and a hash of the id: `a/b` -> `audio/a_b~0debd2558bca8fa0.wav`. No
 plain name holds a `~`, so a mapped name is never the plain name of another id.
 
-Two ids that differ in case alone have names that Windows and macOS take for one. The rule for
-them: where `collision_key` finds names equal, each of these ids gets its `hashed` name.
+Two ids that differ in case alone have names that Windows and macOS take for one: `collision_key`
+is the same for both. The plan gives the later row its `hashed` name.
 """
 
 import hashlib
