@@ -3,6 +3,7 @@
 Nothing heavy is imported here: `batchtts --help` must be instant, so commands import their own.
 """
 
+import logging
 import os
 import sys
 import traceback
@@ -192,6 +193,7 @@ def _default_folder(source: str) -> str:
 def main() -> None:
     """Run a command; every error ends in one or two lines and its exit code."""
     _speak_utf8()
+    logging.getLogger("batchtts").addHandler(logging.NullHandler())
     try:
         app(standalone_mode=True)
     except BatchttsError as error:
@@ -199,10 +201,7 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(Exit.SIGINT)
-    except Exception as error:
-        import logging
-
-        logging.getLogger("batchtts").exception("internal error")
+    except Exception as error:  # noqa: BLE001  a user is never shown a traceback
         where = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
         err.print(f"[bold red]internal error:[/] {escape(text)}", soft_wrap=True)

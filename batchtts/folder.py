@@ -7,12 +7,11 @@ import os
 import socket
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from filelock import FileLock, Timeout
 
-from batchtts.errors import LockedError, StorageError
+from batchtts.errors import BatchttsError, LockedError, StorageError
 from batchtts.post import now
 
 LOCK = ".lock"
@@ -57,10 +56,13 @@ class OutputFolder:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+        self, _kind: type[BaseException] | None, error: BaseException | None, _tb: object
     ) -> None:
-        if kind is not None:
-            logging.getLogger("batchtts").error("ended by %s: %s", kind.__name__, error)
+        if error is not None:
+            expected = isinstance(error, BatchttsError)
+            logging.getLogger("batchtts").error(
+                "ended by %s: %s", type(error).__name__, error, exc_info=not expected
+            )
         if self._handler:
             logging.getLogger("batchtts").removeHandler(self._handler)
             self._handler.close()

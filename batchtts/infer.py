@@ -7,7 +7,6 @@ import gc
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -47,7 +46,8 @@ class Figures:
     """What the device did with its time."""
 
     batches: int = 0
-    batch_sizes: Counter[int] = field(default_factory=Counter)
+    batch_sizes: dict[int, int] = field(default_factory=dict)
+    """Utterances or segments in a batch -> how many there were."""
     ooms: int = 0
     """Batches that were split because memory ran out."""
     real: int = 0
@@ -250,7 +250,7 @@ class Infer:
     def _count(self, loaded: Loaded, sizes: list[int], ooms: list[str]) -> None:
         figures = self.figures
         figures.batches += 1
-        figures.batch_sizes[len(sizes)] += 1
+        figures.batch_sizes[len(sizes)] = figures.batch_sizes.get(len(sizes), 0) + 1
         figures.real += sum(sizes)
         figures.padded += cost(sizes, loaded.model.ragged)
         if ooms:
@@ -283,7 +283,9 @@ class Infer:
         in_chunks = getattr(model, "synthesize_in_chunks", None)
         if in_chunks is None:
             return lambda: failure
-        outcome = run_splitting(lambda part: [in_chunks(part[0])], [features], self._remark, free_memory)[0]
+        outcome = run_splitting(
+            lambda part: [in_chunks(part[0])], [features], self._remark, free_memory
+        )[0]
         return lambda: outcome
 
 

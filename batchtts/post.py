@@ -67,7 +67,14 @@ class Assembly:
         return Take(
             wave=wave,
             sample_rate=sample_rate,
-            verdict=checks.check(wave, sample_rate, expected, window, finish=finish),
+            verdict=checks.check(
+                wave,
+                sample_rate,
+                expected,
+                window,
+                finish=finish,
+                longest_pause=max(pauses) / 1000,
+            ),
             notes=notes,
             first=self.segments[0],
         )

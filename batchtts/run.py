@@ -29,7 +29,7 @@ log = logging.getLogger("batchtts")
 
 FOLDERS_ABOVE = 5000
 """More rows than this are spread over folders, unless the config or an earlier run says how."""
-PROBE_SAMPLES = 256
+PROBE_SAMPLES = 128
 """Most texts of a voice that the probe may use."""
 MAX_PREPARE_PROCESSES = 8
 RECYCLE_BYTES = 12 * 2**30
@@ -46,6 +46,16 @@ class Options:
     """Forget what earlier runs did."""
     retry_failed: bool = False
     """Speak rows again that failed before."""
+
+
+@contextmanager
+def as_file(source: str) -> Iterator[str]:
+    """A path that can be read more than once: standard input is kept in a temporary file."""
+    if source != inputs.STDIN:
+        yield source
+        return
+    with TemporaryDirectory(prefix="batchtts-") as folder:
+        yield str(inputs.spool_stdin(Path(folder)))
 
 
 def generate(
@@ -69,7 +79,14 @@ def generate(
                 LeaseBook(work.todo, expected_seconds),
                 LocalPool(worker.run),
                 slots,
-                partial(worker_spec, work=work, config=config, folder=folder, source=source),
+                partial(
+                    worker_spec,
+                    work=work,
+                    workers=len(slots),
+                    config=config,
+                    folder=folder,
+                    source=source,
+                ),
                 recorder,
                 stop,
                 recycle_bytes=RECYCLE_BYTES,
@@ -151,23 +168,29 @@ def expected_seconds(utterance: Utterance) -> float:
 
 
 def worker_spec(
-    slot: Slot, limit_scale: float, *, work: Plan, config: Config, folder: Path, source: str
+    slot: Slot,
+    limit_scale: float,
+    *,
+    work: Plan,
+    workers: int,
+    config: Config,
+    folder: Path,
+    source: str,
 ) -> worker.WorkerSpec:
     """All that the worker of a slot needs to know."""
     by_voice: dict[str, list[Utterance]] = {}
     for utterance in work.todo:
         by_voice.setdefault(utterance.voice, []).append(utterance)
     return worker.WorkerSpec(
-        device=slot.device,
-        label=slot.label,
+        slot=slot,
         folder=folder,
         source=Path(source).name,
         config=config,
         models={name: f"{name} {voice(name).info.fingerprint}" for name in by_voice},
         samples={name: _sample(utterances) for name, utterances in by_voice.items()},
+        shares={name: -(-len(found) // workers) for name, found in by_voice.items()},
         cache=probe_cache.default_folder(),
         prepare_processes=_prepare_processes(slot),
-        memory_share=slot.share,
         limit_scale=limit_scale,
     )
 

@@ -16,18 +16,20 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
 
-from batchtts import audio, checks, host, models
+from batchtts import audio, checks, host, meters, models, probe
 from batchtts.batching import AdaptiveLimit, OutOfMemory, is_sticky
 from batchtts.config import Config
 from batchtts.data import BatchLimit, Record, Utterance
+from batchtts.devices import Slot
 from batchtts.errors import StorageError
 from batchtts.infer import Answer, Infer, Loaded, Place, Spoken
 from batchtts.messages import Busy, Bye, Done, Drain, Failed, Ready, Remark, Stats, Work
-from batchtts.models.base import Audio, Frontend, Model
+from batchtts.models.base import Audio, Features, Frontend, Model
 from batchtts.pools.base import Channel
 from batchtts.pools.local import die_with_parent
 from batchtts.post import Assembly, Desk
 from batchtts.prepare import Refused, Segment, prepare
+from batchtts.probe_cache import ProbeKey
 
 POST_THREADS = 2
 QUEUED_BATCHES = 2
@@ -45,10 +47,7 @@ GIVEN_UP = 75
 class WorkerSpec:
     """All that a worker is told at its start; picklable."""
 
-    device: str
-    """As the worker sees it: "cpu", "cuda:0"."""
-    label: str
-    """As the user knows it, for records and logs."""
+    slot: Slot
     folder: Path
     """The output folder."""
     source: str
@@ -58,12 +57,12 @@ class WorkerSpec:
     """Voice -> name and fingerprint of its weights; the first one is loaded at the start."""
     samples: Mapping[str, Sequence[Utterance]]
     """Voice -> texts of this run for the probe, the longest among them."""
+    shares: Mapping[str, int]
+    """Voice -> about how many utterances of it this worker will speak."""
     cache: Path | None
     """Folder for what the probe learns; None: nowhere."""
     prepare_processes: int = 0
     """G2P in this many processes; 0: in a thread."""
-    memory_share: int = 1
-    """Workers on this device."""
     limit_scale: float = 1.0
     """Part of the batch limit to use: lowered after the host killed this worker."""
 
@@ -93,7 +92,7 @@ class Worker:
             folder=spec.folder,
             config=spec.config,
             source=spec.source,
-            device=spec.label,
+            device=spec.slot.label,
             models=spec.models,
         )
         self._started = time.monotonic()
@@ -240,9 +239,11 @@ class Worker:
         started = time.monotonic()
         family, name = models.split(voice)
         adapter = models.adapter(family)
-        allowed = adapter.precisions(self._spec.device)
+        allowed = adapter.precisions(self._spec.slot.device)
         wanted = precision or self._spec.config.precision
-        model = adapter.load(name, self._spec.device, wanted if wanted in allowed else allowed[0])
+        model = adapter.load(
+            name, self._spec.slot.device, wanted if wanted in allowed else allowed[0]
+        )
         loaded = time.monotonic()
         limit = self._limit(voice, model)
         self._facts["load_seconds"] += loaded - started
@@ -250,7 +251,41 @@ class Worker:
         return Loaded(model, AdaptiveLimit(limit, self._spec.limit_scale))
 
     def _limit(self, voice: str, model: Model) -> BatchLimit:
-        return BatchLimit(max_items=16)
+        family, name = models.split(voice)
+        slot = self._spec.slot
+        samples = self._samples(voice) or [model.dummy(min(100, model.max_size))]
+        meter, clock = meters.for_device(slot.device, slot.share)
+        found = probe.find_limit(
+            model,
+            samples,
+            self._spec.config.batch,
+            ProbeKey(
+                adapter=family,
+                fingerprint=models.adapter(family).voice(name).fingerprint,
+                precision=model.precision,
+                share=slot.share,
+                threads=slot.threads,
+            ),
+            meter,
+            clock,
+            self._spec.cache,
+            self._remark,
+            job_size=self._spec.shares[voice] * sum(s.size for s in samples) // len(samples),
+        )
+        self._facts["batch_choice"] = found.choice
+        self._remark(f"{voice}: {found.choice}")
+        return found.limit
+
+    def _samples(self, voice: str) -> list[Features]:
+        """Features of real texts of this run."""
+        frontend = self._frontend(voice)
+        prepared = (prepare(frontend, u, self._spec.config) for u in self._spec.samples[voice])
+        return [
+            segment.features
+            for segments in prepared
+            if not isinstance(segments, Refused)
+            for segment in segments
+        ]
 
     # post and write -----------------------------------------------------------------------------
 
