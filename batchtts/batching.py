@@ -17,10 +17,7 @@ F = TypeVar("F")
 A = TypeVar("A")
 
 FIXED_SHARE = 0.05
-"""Fixed cost of a forward pass as a share of the knee, which is at 95 % of the best speed.
-
-A batch is closed when its padding would cost more than starting another one.
-"""
+"""Fixed cost of a forward pass as a share of the knee, which is at 95 % of the best speed."""
 
 
 def cost(sizes: Sequence[int], ragged: bool) -> int:
@@ -75,7 +72,8 @@ class Packer(Generic[T]):
         """Take the next batch out of the pool; empty when the pool is.
 
         It starts with the longest thing of all, even where that alone is over the limit, and is
-        filled with the next shorter ones of its group while they fit.
+        filled with shorter ones of its group while they fit, and while their padding costs less
+        than starting another batch.
         """
         if not self._pools:
             return []
