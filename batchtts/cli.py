@@ -30,8 +30,9 @@ class _Console(Console):
         self.quiet = True
 
 
-out = _Console(soft_wrap=True, highlight=False)
-err = _Console(stderr=True, highlight=False)
+# emoji=False: "hibari:heart:" must not become a picture.
+out = _Console(soft_wrap=True, highlight=False, emoji=False)
+err = _Console(stderr=True, highlight=False, emoji=False)
 
 Input = Annotated[
     str, typer.Argument(help="Texts: .txt .csv .tsv .psv .jsonl .xlsx, or - for standard input.")

@@ -173,8 +173,7 @@ def make_plan(
             plan.todo.append(utterance)
     _find_twins(plan, speakers)
     _order(plan, seconds_of)
-    present = set(plan.ids)
-    plan.gone = [id for id in prior if id not in present]
+    plan.gone = list(prior.keys() - set(plan.ids)) if prior else []
     return plan
 
 
@@ -201,10 +200,10 @@ def _find_twins(plan: Plan, speakers: dict[str, str]) -> None:
 
 def _order(plan: Plan, seconds_of: Callable[[Utterance], float]) -> None:
     """Voice by voice, so that batches are full; longest first, so that the tail is short."""
-    costs = {utterance.index: seconds_of(utterance) for utterance in plan.todo}
     voices = {voice: n for n, voice in enumerate(dict.fromkeys(u.voice for u in plan.todo))}
-    plan.todo.sort(key=lambda u: (voices[u.voice], -costs[u.index], u.index))
-    plan.seconds = sum(costs.values())
+    plan.todo.sort(key=seconds_of, reverse=True)  # stable: equals stay in input order
+    plan.todo.sort(key=lambda utterance: voices[utterance.voice])
+    plan.seconds = sum(map(seconds_of, plan.todo))
 
 
 def record_of(utterance: Utterance, source: str, **result: object) -> Record:

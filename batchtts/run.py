@@ -125,7 +125,10 @@ def make_plan(
     prior = {} if options.fresh else manifest.read_prior(folder)
     return plan.make_plan(
         plan.utterances(
-            rows, config, voice_finder(source, config), folders=_folders(config, rows, prior)
+            _consumed(rows),
+            config,
+            voice_finder(source, config),
+            folders=_folders(config, rows, prior),
         ),
         prior,
         lambda p: output.holds(folder / p.file, p.duration, p.sample_rate, p.bytes),
@@ -133,6 +136,13 @@ def make_plan(
         Path(source).name,
         retry_failed=options.retry_failed,
     )
+
+
+def _consumed(rows: list[Row]) -> Iterator[Row]:
+    """The rows in order, each let go: a million of them need not stand beside their utterances."""
+    rows.reverse()
+    while rows:
+        yield rows.pop()
 
 
 def voice_finder(source: str, config: Config) -> Callable[[Row], Voice]:
