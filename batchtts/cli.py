@@ -119,10 +119,10 @@ def say(
 
     Example: batchtts say "Good morning." --output morning.wav
     """
-    from batchtts import say as stage
+    from batchtts import solo
 
     overrides = {"voice": voice, "devices": devices, "output.format": output.suffix[1:] or None}
-    written = stage.say(text, _settings(config, overrides), output)
+    written = solo.say(text, _settings(config, overrides), output)
     err.print(f"{output}: {written.duration:.2f} s, {written.sample_rate} Hz", soft_wrap=True)
 
 

@@ -239,11 +239,9 @@ class Worker:
         started = time.monotonic()
         family, name = models.split(voice)
         adapter = models.adapter(family)
-        allowed = adapter.precisions(self._spec.slot.device)
+        device = self._spec.slot.device
         wanted = precision or self._spec.config.precision
-        model = adapter.load(
-            name, self._spec.slot.device, wanted if wanted in allowed else allowed[0]
-        )
+        model = adapter.load(name, device, models.precision(adapter, device, wanted))
         loaded = time.monotonic()
         limit = self._limit(voice, model)
         self._facts["load_seconds"] += loaded - started

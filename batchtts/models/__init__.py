@@ -39,6 +39,12 @@ def adapter(name: str) -> Adapter:
     return cast("Adapter", getattr(importlib.import_module(module), attribute))
 
 
+def precision(adapter: Adapter, device: str, wanted: str) -> str:
+    """The precision to load with: what is wanted where it is safe, else the adapter's own choice."""
+    allowed = adapter.precisions(device)
+    return wanted if wanted in allowed else allowed[0]
+
+
 def split(voice: str) -> tuple[str, str]:
     """Split "hibari:heart" into adapter name and voice name.
 
