@@ -66,6 +66,8 @@ def limit(wave: "Waveform", sample_rate: int, ceiling: float) -> "Waveform":
     gain that its own peak needs; the lowest of the neighbourhood, smoothed, is what is applied.
     """
     top = 10 ** (ceiling / 20)
+    if np.abs(wave).max(initial=0.0) <= top / 2:  # no peak between samples is 6 dB over them
+        return wave
     hop = max(1, sample_rate // 1000)
     peaks = _block_peaks(wave, sample_rate, hop)
     if peaks.max(initial=0.0) <= top:

@@ -113,7 +113,7 @@ class Stream:
         self._finisher = Finisher(sample_rate, output)
         self._num_samples = self._clipped = 0
         try:
-            self._sink = _Sink(os.fdopen(storage.create(self._temp), "w+b"))
+            self._sink = _Sink(os.fdopen(storage.create(self._temp), "w+b", buffering=0))
         except OSError as error:
             raise storage.storage_error(path.parent, error) from error
         self._encoder = open_encoder(self._sink, self._finisher.sample_rate, output)
@@ -186,15 +186,14 @@ class _Sink:
 
     def write(self, data: bytes) -> int:
         try:
-            return self.file.write(data)
+            storage.write_all(self.file.fileno(), data)
         except OSError as error:
             self._error = error
-            return len(data)
+        return len(data)
 
     def check(self) -> None:
         if self._error is not None:
             raise self._error
-        self.file.flush()
 
     def measure(self) -> tuple[int, int]:
         """Bytes and CRC-32 of the whole file."""
