@@ -1,0 +1,1 @@
+"""One masked, batched VITS for Piper voices and Hugging Face checkpoints; read `model.py` first."""
