@@ -177,3 +177,12 @@ def gpus(visible: str | None) -> tuple[int, str]:
         return int(num), f"torch {version} finds none that it can use"
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return 0, f"torch could not be asked for GPUs: {error}"
+
+
+def uuid(device: str) -> str:
+    """UUID of a worker's device, by which the monitor knows it; "" for a CPU. Imports torch."""
+    if device == "cpu":
+        return ""
+    import torch
+
+    return str(torch.cuda.get_device_properties(device).uuid)

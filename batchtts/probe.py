@@ -42,7 +42,7 @@ class ProbeResult:
     longest: int = 0
     """Size of the longest text that was measured."""
     memory_limit: int | None = None
-    """How many of the longest text the memory takes; None: not measured."""
+    """How many of the longest text the memory takes; None: not measured, or only roughly."""
     knee: Point | None = None
     """The smallest batch near the best speed; None: not measured."""
     from_cache: bool = False
@@ -138,8 +138,8 @@ def find_limit(
     max_cost = _max_cost(measured, batch, default)
     limit = BatchLimit(max_items=batch.max_size, max_cost=max_cost, memory=memory)
     free = BatchLimit(max_items=1_000_000, memory=memory)
-    memory_limit = most_items(measured.longest, free) if memory else None
-    result = ProbeResult(
+    memory_limit = most_items(measured.longest, free) if memory and meter.exact else None
+    return ProbeResult(
         limit=limit,
         choice=_choice(measured, limit, memory_limit),
         device=identity["name"],
@@ -150,8 +150,6 @@ def find_limit(
         from_cache=kept is not None,
         notes=measured.notes,
     )
-    log(result.choice)
-    return result
 
 
 def _measure(

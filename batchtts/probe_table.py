@@ -50,10 +50,13 @@ def _memory(result: ProbeResult) -> str:
     fit = result.limit.memory
     if fit is None:
         return "memory: not measured"
+    if result.memory_limit is None:
+        takes = "roughly, since a process keeps what it freed"
+    else:
+        takes = f"takes {result.memory_limit} of the longest text ({result.longest} units)"
     return (
         f"memory: {fit.base / MIB:.0f} MiB + {fit.linear / 1024:.1f} KiB per unit + "
-        f"{fit.quadratic:.2g} B per squared unit, budget {fit.budget / MIB:.0f} MiB: "
-        f"takes {result.memory_limit} of the longest text ({result.longest} units)"
+        f"{fit.quadratic:.2g} B per squared unit, budget {fit.budget / MIB:.0f} MiB: {takes}"
     )
 
 

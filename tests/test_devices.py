@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -154,3 +155,12 @@ def test_the_parent_loads_no_torch() -> None:
     command = [sys.executable, "-c", script]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert "torch" not in loaded
+
+
+def test_a_worker_knows_its_device_by_uuid(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    properties = SimpleNamespace(uuid="1111-2222")
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _device: properties)
+    assert devices.uuid("cuda:0") == "1111-2222"
+    assert devices.uuid("cpu") == ""
