@@ -55,7 +55,12 @@ def _device_list(devices: Any) -> Any:  # noqa: ANN401
     """Make one form of the two that may be written: `cuda:0,cuda:2` and `[cuda:0, cuda:2]`."""
     names = devices if isinstance(devices, list) else str(devices).split(",")
     names = [name.strip() if isinstance(name, str) else "" for name in names]
-    if not all(names) or any(name.isdigit() for name in names) or isinstance(devices, int):
+    if (
+        not names
+        or not all(names)
+        or any(name.isdigit() for name in names)
+        or isinstance(devices, int)
+    ):
         message = "must be auto, cpu or devices by name: cuda:0 or cuda:0,cuda:2 or [cuda:0, cpu]"
         raise ValueError(message)
     return ",".join(names)

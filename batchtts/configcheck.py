@@ -150,6 +150,8 @@ def _near(model: type[BaseModel], keys: Keys) -> str:
     """The known keys that a misspelled one may be meant for, at any level."""
     known: dict[str, str] = {}
     for other in _all_keys(model):
+        if other == keys[:-1]:  # the section that it stands in
+            continue
         known.setdefault(_plain(dotted(other)), dotted(other))
         known.setdefault(_plain(str(other[-1])), dotted(other))
     near = [

@@ -63,9 +63,8 @@ def read_config_file(path: Path) -> ConfigFile:
         ConfigError: it is missing, not UTF-8, or not YAML.
     """
     file = ConfigFile(str(path), _read_text(path))
-    loader = yaml.SafeLoader(file.text)
     try:
-        top = loader.get_single_node()
+        top = yaml.compose(file.text, yaml.SafeLoader)
         if top is not None:
             value = _value(file, (), top)
             if isinstance(value, dict):
@@ -77,8 +76,6 @@ def read_config_file(path: Path) -> ConfigFile:
     except RecursionError as error:
         message = f"{path}: nested too deeply, or an alias that holds itself"
         raise ConfigError(message) from error
-    finally:
-        loader.dispose()
     return file
 
 
@@ -99,7 +96,7 @@ def _read_text(path: Path) -> str:
         # utf-8-sig counts from behind a byte-order mark, so it is decoded once more without.
         bad = _first_bad_byte(raw)
         line = raw.count(b"\n", 0, bad) + 1
-        likely = looks_like(raw, bad)
+        likely = looks_like(raw[:65_536], bad)
         message = (
             f"{path}:{line}: byte 0x{raw[bad]:02X} at offset {bad} is not UTF-8; "
             f"save the file as UTF-8{likely}"
@@ -116,8 +113,11 @@ def _first_bad_byte(raw: bytes) -> int:
 
 
 def _syntax_message(file: ConfigFile, error: yaml.YAMLError) -> str:
+    if isinstance(error, yaml.reader.ReaderError):
+        line = file.text.count("\n", 0, error.position) + 1
+        return f"{file.name}:{line}: the control character {chr(error.character)!a}; take it out"
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return f"{file.name}: not YAML: {str(error).splitlines()[0]}"
+        return f"{file.name}: {error}"
     mark = error.problem_mark
     if file.text[mark.index : mark.index + 1] == "\t":
         return f"{file.place(mark)}: a tab; YAML indents with spaces only"

@@ -9,7 +9,7 @@ from batchtts.errors import InputError
 
 _CHUNK = 1 << 20
 _BOMS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16: its mark begins with that of UTF-16
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
@@ -38,40 +38,41 @@ def choose_encoding(path: Path, configured: str | None, log: Callable[[str], Non
         InputError: it cannot be read in any of them; names line, byte and the likely encoding.
     """
     with path.open("rb") as file:
-        head = file.read(_CHUNK)
+        head = file.read(4096)
     marked = next((codec for bom, codec in _BOMS if head.startswith(bom)), None)
-    if marked:
-        _check(path, marked, None)
-        if marked != "utf-8-sig":
-            log(f"{path}: encoding {marked}, from its byte-order mark")
-        return marked
-    if b"\0" in head[:4096] and configured is None:
+    if b"\0" in head and not (marked or configured):
         _refuse_unmarked_utf16(path, head)
-    fault = _first_fault(path, "utf-8")
-    if fault is None:
-        return "utf-8"
-    _check(path, configured or "utf-8", fault)
-    log(f"{path}: encoding {configured}, as input.encoding says")
-    return str(configured)
+    # UTF-16 without its mark is valid UTF-8 where it is plain English, so it is asked for first.
+    first = configured if configured and b"\0" in head else "utf-8"
+    codec = marked or first
+    fault = _first_fault(path, codec)
+    if fault and configured and not marked:
+        codec = configured
+        fault = _first_fault(path, codec)
+    if fault:
+        raise InputError(_fault_message(path, codec, fault))
+    if codec != "utf-8":
+        log(f"{path}: encoding {codec}, {'by its byte-order mark' if marked else 'as configured'}")
+    return "utf-8-sig" if codec == "utf-8" else codec
 
 
-def _check(path: Path, codec: str, not_utf8: _Fault | None) -> None:
-    fault = not_utf8 if codec == "utf-8" else _first_fault(path, codec)
-    if fault is None:
-        return
-    raw = _surroundings(path, fault.offset)
-    byte = raw[min(fault.offset, _CHUNK // 2)]
-    message = (
-        f"{path}:{fault.line}: byte 0x{byte:02X} at offset {fault.offset} is not {codec.upper()}; "
-        f"save the file as UTF-8 or name its encoding in the config, `input: {{encoding: ...}}`"
-        f"{looks_like(raw, min(fault.offset, _CHUNK // 2))}"
+def _fault_message(path: Path, codec: str, fault: _Fault) -> str:
+    begin = max(0, fault.offset - 4096)
+    with path.open("rb") as file:
+        file.seek(begin)
+        raw = file.read(3 * 4096)
+    bad = fault.offset - begin
+    what = f"byte 0x{raw[bad]:02X}" if bad < len(raw) else "the end"
+    return (
+        f"{path}:{fault.line}: {what} at offset {fault.offset} is not {codec.upper()}; save the "
+        "file as UTF-8, or name its encoding in the config, `input: {encoding: ...}`"
+        f"{looks_like(raw, bad)}"
     )
-    raise InputError(message)
 
 
 def _refuse_unmarked_utf16(path: Path, head: bytes) -> None:
     for start, codec in ((1, "utf-16-le"), (0, "utf-16-be")):
-        if head[start:4096:2].count(0) > len(head[:4096]) // 4:
+        if head[start::2].count(0) > len(head) // 4:
             message = (
                 f"{path}: looks like {codec.upper()} without a byte-order mark; save it as UTF-8, "
                 f"or set `input: {{encoding: {codec}}}` in the config"
@@ -103,12 +104,6 @@ def _chunks(path: Path) -> Iterator[tuple[bytes, bool]]:
     yield b"", True
 
 
-def _surroundings(path: Path, offset: int) -> bytes:
-    with path.open("rb") as file:
-        file.seek(max(0, offset - _CHUNK // 2))
-        return file.read(_CHUNK)
-
-
 def looks_like(raw: bytes, bad: int) -> str:
     """Name the encodings that could be meant, each with the line as it then reads.
 
@@ -120,10 +115,9 @@ def looks_like(raw: bytes, bad: int) -> str:
 
     start = raw.rfind(b"\n", 0, bad) + 1
     line = raw[start : raw.find(b"\n", bad) if b"\n" in raw[bad:] else len(raw)]
-    sample = raw[max(0, start - 4096) : start + 16384]
     readings = {
         match.encoding: line.decode(match.encoding, "replace").strip()[:60]
-        for match in from_bytes(sample, cp_isolation=_LIKELY)
+        for match in from_bytes(raw, cp_isolation=_LIKELY)
     }
     if not readings:
         return ""

@@ -5,13 +5,16 @@ import sys
 import tempfile
 from collections.abc import Container, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from batchtts.config import MAX_SEED, MAX_SPEED, MIN_SPEED, Columns, InputConfig
 from batchtts.data import Row
 from batchtts.errors import InputError
 from batchtts.readers import Line, Log
 from batchtts.tables import Table, match, open_table
-from batchtts.templates import TextTemplate
+
+if TYPE_CHECKING:
+    from batchtts.templates import TextTemplate
 
 STDIN = "-"
 MAX_PROBLEMS = 20
@@ -73,11 +76,15 @@ def read_cells(
             yield index, cells | {ids.column: name}
 
 
-def _template(config: InputConfig) -> TextTemplate | None:
-    return None if config.template is None else TextTemplate(config.template)
+def _template(config: InputConfig) -> "TextTemplate | None":
+    if config.template is None:
+        return None
+    from batchtts.templates import TextTemplate
+
+    return TextTemplate(config.template)
 
 
-def _needed(config: InputConfig, template: TextTemplate | None) -> tuple[str, ...]:
+def _needed(config: InputConfig, template: "TextTemplate | None") -> tuple[str, ...]:
     return (config.columns.text,) if template is None else template.columns
 
 
@@ -167,7 +174,9 @@ class _Ids:
             raise InputError("\n".join(self._problems) + hint)
 
 
-def _row(index: int, line: Line, name: str, columns: Columns, template: TextTemplate | None) -> Row:
+def _row(
+    index: int, line: Line, name: str, columns: Columns, template: "TextTemplate | None"
+) -> Row:
     cells = line.cells
     problems = [line.problem] if line.problem else []
     text = cells.get(columns.text, "")
@@ -176,6 +185,8 @@ def _row(index: int, line: Line, name: str, columns: Columns, template: TextTemp
             text = template.render(cells)
         except ValueError as error:
             problems.append(str(error))
+    elif columns.text not in cells and not problems:
+        problems.append(f"no {columns.text!r} in this record")
     speed, seed = cells.get(columns.speed, "").strip(), cells.get(columns.seed, "").strip()
     return Row(
         index=index,

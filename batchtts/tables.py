@@ -1,6 +1,7 @@
 """A file of texts, opened: its kind, what parts its cells, its header, and its lines by column."""
 
 import csv
+import stat
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -76,13 +77,7 @@ def open_table(path: Path, config: InputConfig, needed: Collection[str], log: Lo
 
 
 def _kind(path: Path, config: InputConfig) -> str:
-    if not path.is_file():
-        what = "is a folder, not a file" if path.is_dir() else "does not exist"
-        folder = path if path.is_dir() else path.parent
-        there = sorted(p.name for p in folder.glob("*") if p.suffix.lower() in KINDS)
-        hint = f"; in its folder are {', '.join(there[:10])}" if there else ""
-        message = f"{path} {what}{hint}"
-        raise InputError(message)
+    _check_readable(path)
     if config.kind != "auto":
         return config.kind
     if path.suffix.lower() not in KINDS:
@@ -92,6 +87,24 @@ def _kind(path: Path, config: InputConfig) -> str:
         )
         raise InputError(message)
     return KINDS[path.suffix.lower()]
+
+
+def _check_readable(path: Path) -> None:
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode):
+            path.open("rb").close()
+            return
+        what = "is a folder" if stat.S_ISDIR(mode) else "is no plain file; standard input is -"
+    except FileNotFoundError:
+        what = "does not exist"
+    except OSError as error:
+        what = f"cannot be read: {error.strerror}"
+    folder = path if path.is_dir() else path.parent
+    there = sorted(p.name for p in folder.glob("*") if p.suffix.lower() in KINDS)
+    hint = f"; in its folder are {', '.join(there[:10])}" if there else ""
+    message = f"{path} {what}{hint}"
+    raise InputError(message)
 
 
 def _is_failed_csv(path: Path, encoding: str) -> bool:

@@ -1,29 +1,34 @@
 """The text of a row made from its columns, by a Jinja2 template in a sandbox."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+
+from jinja2 import StrictUndefined, TemplateSyntaxError, meta, nodes
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from batchtts.errors import InputError
 
-if TYPE_CHECKING:
-    from jinja2 import Template as JinjaTemplate
+
+class _EmptyCell(StrictUndefined):
+    """Fails when it is spoken, but may be asked for."""
+
+    def __bool__(self) -> bool:  # type: ignore[override]  # its parent never returns
+        return False
 
 
 class TextTemplate:
     """A compiled `input.template`.
 
     Columns are variables, `{{ name }}`; one whose name is no word is `{{ row["first name"] }}`.
+    An empty cell counts as missing: no row is to say "Hello , welcome." What may be empty is asked
+    for, `{% if title %}`, or has a default, `{{ title | default("") }}`.
     """
 
     def __init__(self, source: str) -> None:
         """Compile it.
 
         Raises:
-            InputError: the template is not one.
+            InputError: it is no template.
         """
-        from jinja2 import StrictUndefined, TemplateSyntaxError, meta, nodes
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
-
         environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined)
         # Without range() and the like, no template can eat the memory.
         environment.globals.clear()
@@ -32,16 +37,12 @@ class TextTemplate:
         except TemplateSyntaxError as error:
             message = f"input.template: line {error.lineno}: {error.message}"
             raise InputError(message) from error
-        by_row = {
-            item.arg.value
-            for item in tree.find_all(nodes.Getitem)
-            if isinstance(item.node, nodes.Name)
-            and item.node.name == "row"
-            and isinstance(item.arg, nodes.Const)
-        }
-        self.columns = tuple(sorted((meta.find_undeclared_variables(tree) - {"row"}) | by_row))
+        self._template = environment.from_string(source)
+        self.columns = tuple(sorted(meta.find_undeclared_variables(tree) - {"row"} | _by_row(tree)))
         """The columns that it needs."""
-        self._template: JinjaTemplate = environment.from_string(source)
+        self._empty = {
+            name: _EmptyCell(f"it needs {name!r}, and that cell is empty") for name in self.columns
+        }
 
     def render(self, cells: Mapping[str, str]) -> str:
         """Make the text of one row.
@@ -49,8 +50,23 @@ class TextTemplate:
         Raises:
             ValueError: this row cannot be rendered.
         """
+        filled: dict[str, object] = dict(cells)
+        for name in self.columns:
+            if not cells.get(name, "").strip():
+                filled[name] = self._empty[name]
         try:
-            return self._template.render(cells, row=cells)
+            return self._template.render(filled, row=filled)
         except Exception as error:  # a template may divide by a column: anything can happen
             message = f"the template fails on this row: {error}"
             raise ValueError(message) from error
+
+
+def _by_row(tree: nodes.Template) -> set[str]:
+    """The columns that are asked for as row["..."]."""
+    return {
+        item.arg.value
+        for item in tree.find_all(nodes.Getitem)
+        if isinstance(item.node, nodes.Name)
+        and item.node.name == "row"
+        and isinstance(item.arg, nodes.Const)
+    }

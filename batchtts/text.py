@@ -33,7 +33,9 @@ _BREAKS = {"\r\n": "\n", "\r": "\n", "\v": "\n", "\x85": "\n", "\u2028": "\n"} |
     ("\f", "\u2029"), "\n\n"
 )
 _BREAK = re.compile("|".join(_BREAKS))
-_ESCAPE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\].*?(?:\x07|\x1b\\|$)|\x1b[@-_]")
+_ESCAPE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)|\x1b[@-_]"
+)
 _CONTROL = re.compile("[\0-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 # Format characters that show nothing: soft hyphen, zero-width and direction marks, fillers, tags.
 _INVISIBLE = re.compile(
@@ -55,7 +57,7 @@ _APOSTROPHE = re.compile(r"(?<=[^\W\d_])[\u2019\u02bc\u2032\uff07](?=[^\W\d_])")
 _URL = re.compile(
     r"(?<![a-z0-9])(?:(?:https?|ftp)://|www\.)[!#-;=?-~]*[#-&*+/-9=@-Z\\_a-z~-]", re.IGNORECASE
 )
-_EMAIL = re.compile(r"[a-z0-9._+-]+@[a-z0-9-]+(?:\.[a-z0-9-]+)+", re.IGNORECASE)
+_EMAIL = re.compile(r"(?<![a-z0-9._+-])[a-z0-9._+-]+@[a-z0-9-]+(?:\.[a-z0-9-]+)+", re.IGNORECASE)
 _MARKS = re.compile(r"([^\w\s]|_)\1{3,}")
 
 
