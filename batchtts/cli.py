@@ -3,10 +3,12 @@
 Nothing heavy is imported here: `batchtts --help` must be instant, so commands import their own.
 """
 
+import dataclasses
 import logging
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,6 +51,9 @@ BatchSize = Annotated[
 ]
 VoiceName = Annotated[str | None, typer.Option(help="Voice, such as hibari:heart.")]
 Precision = Annotated[str | None, typer.Option(help="auto, fp32, tf32, bf16 or fp16.")]
+Probe = Annotated[
+    str | None, typer.Option(help="How the batch size is found: off, memory, full or force.")
+]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first so many rows.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -73,9 +78,7 @@ def generate(
     deadline: Annotated[
         str | None, typer.Option(help="Stop by then, resumable: 07:00, 6h, 90m.")
     ] = None,
-    probe: Annotated[
-        str | None, typer.Option(help="How the batch size is found: off, memory, full or force.")
-    ] = None,
+    probe: Probe = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
 ) -> None:
     """Speak a whole file into a folder.
@@ -105,6 +108,43 @@ def generate(
     if not quiet:
         err.print(summary.render(result, folder))
     raise typer.Exit(result.exit_code)
+
+
+@app.command("probe-batch-size")
+def probe_batch_size(
+    source: Annotated[str | None, typer.Argument(help="Texts to measure with; or none.")] = None,
+    config: ConfigFile = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda:0, ...")] = None,
+    voice: VoiceName = None,
+    precision: Precision = None,
+    probe: Probe = None,
+    limit: Limit = None,
+    as_json: Json = False,
+) -> None:
+    """Measure how large a batch should be on a device, and keep the answer for later runs.
+
+    Example: batchtts probe-batch-size texts.csv
+    """
+    from batchtts import probe_table, run, solo
+
+    overrides = {"devices": device, "voice": voice, "precision": precision, "batch.probe": probe}
+    settings = _settings(config, overrides)
+    note = _note(quiet=as_json)
+    loaded = solo.load(settings)
+    if source is None:
+        features = list(solo.typical(loaded.model))
+    else:
+        with run.as_file(source) as texts:
+            segments = solo.segments_of(texts, loaded, settings, limit, note)
+        features = [segment.features for segment in segments]
+    found = solo.find_limit(loaded, features, settings, note)
+    split = solo.find_split(loaded, features, settings, note)
+    if as_json:
+        out.print_json(data={**found.as_dict(), "cpu_split": split and dataclasses.asdict(split)})
+        return
+    out.print(probe_table.render(found))
+    if split:
+        out.print(f"CPU: {split.processes} processes x {split.threads} threads are the fastest")
 
 
 @app.command()
@@ -177,6 +217,11 @@ def _settings(path: Path | None, overrides: dict[str, Any]) -> Any:  # noqa: ANN
     given = {key: value for key, value in overrides.items() if value is not None}
     config = load_config(path, given)
     return config.model_copy(update={"output": output.resolve(config.output)})
+
+
+def _note(*, quiet: bool) -> Callable[[str], None]:
+    """Where remarks go while a command works."""
+    return lambda text: None if quiet else err.print(escape(text), soft_wrap=True)
 
 
 def _number(text: str | None) -> int | str | None:

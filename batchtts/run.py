@@ -74,6 +74,7 @@ def generate(
             manifest.forget(folder)
         work = make_plan(source, config, folder, options, screen.say)
         slots = devices.slots(config.devices)[: len(work.todo)] if work.todo else []
+        _check_precision(work, slots, config)
         with Recorder(folder, source, work, expected_seconds, screen) as recorder:
             coordinator = Coordinator(
                 LeaseBook(work.todo, expected_seconds),
@@ -203,6 +204,13 @@ def worker_spec(
         prepare_processes=_prepare_processes(slot),
         limit_scale=limit_scale,
     )
+
+
+def _check_precision(work: Plan, slots: Sequence[Slot], config: Config) -> None:
+    """Better said here once than by every worker."""
+    for family in {utterance.voice.partition(":")[0] for utterance in work.todo}:
+        for device in {slot.device for slot in slots}:
+            models.precision(models.adapter(family), device, config.precision)
 
 
 def _sample(utterances: Sequence[Utterance]) -> Sequence[Utterance]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from batchtts import audio, cpu_split, devices, meters, output, plan, probe, run
+from batchtts import audio, cpu_split, devices, inputs, meters, output, plan, probe, run
 from batchtts import models as families
 from batchtts.config import Config
 from batchtts.data import Row, Utterance
@@ -91,13 +91,19 @@ def say(text: str, config: Config, path: Path) -> Written:
 def segments_of(
     source: str, solo: Solo, config: Config, limit: int | None, log: Callable[[str], None]
 ) -> list[Segment]:
-    """The segments of an input's rows; rows that cannot be spoken are left out.
+    """The segments of an input's rows; rows that cannot be spoken by this voice are left out.
 
     Raises:
         InputError: nothing in it can be spoken.
     """
-    work = run.make_plan(source, config, Path(os.devnull), run.Options(limit=limit), log)
-    found = [s for utterance in work.todo for s in _prepared(solo, utterance, config)]
+    rows = list(inputs.read_rows(source, config.input, log))[:limit]
+    utterances = plan.utterances(rows, config, run.voice_finder(source, config), folders=False)
+    found = [
+        segment
+        for utterance, reason in utterances
+        if not reason and utterance.voice == solo.name
+        for segment in _prepared(solo, utterance, config)
+    ]
     if not found:
         message = f"{source}: the voice {solo.name} can speak none of its rows"
         raise InputError(message)

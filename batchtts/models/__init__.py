@@ -5,12 +5,13 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import cast
 
-from batchtts.errors import VoiceError
+from batchtts.errors import ConfigError, VoiceError
 from batchtts.models.base import Adapter
 
 BUILT_IN = {
     "hibari": "batchtts.models.hibari:adapter",
     "fake": "batchtts.models.fake:adapter",
+    "piper": "batchtts.models.piper:adapter",
 }
 """Adapter name -> "module:object", imported only when used."""
 
@@ -40,9 +41,19 @@ def adapter(name: str) -> Adapter:
 
 
 def precision(adapter: Adapter, device: str, wanted: str) -> str:
-    """The precision to load with: what is wanted where it is safe, else the adapter's own choice."""
+    """The precision to load with; "auto" is the adapter's own choice.
+
+    Raises:
+        ConfigError: it is not safe there; the message lists what is.
+    """
     allowed = adapter.precisions(device)
-    return wanted if wanted in allowed else allowed[0]
+    if wanted == "auto":
+        return allowed[0]
+    if wanted not in allowed:
+        valid = ", ".join(("auto", *allowed))
+        message = f"precision: {adapter.name} is not safe in {wanted} on {device}; valid: {valid}"
+        raise ConfigError(message)
+    return wanted
 
 
 def split(voice: str) -> tuple[str, str]:
@@ -56,7 +67,7 @@ def split(voice: str) -> tuple[str, str]:
     family, colon, name = voice.partition(":")
     if colon and family in table():
         return family, name
-    if voice.endswith(".onnx"):
+    if voice.partition("#")[0].endswith(".onnx"):
         return "piper", voice
     owners = [family for family in BUILT_IN if voice in adapter(family).voices()]
     if len(owners) == 1:
