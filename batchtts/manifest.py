@@ -1,13 +1,11 @@
 """The journal of records: appended as files land, read after any crash, tidied at the end."""
 
 import csv
-import json
 import logging
-import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from io import StringIO
 from itertools import chain
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any, Self
 
 from batchtts import storage
 from batchtts.data import Record, Status
+from batchtts.jsonline import FIELDS, encode, parse
 
 JOURNAL = "manifest.jsonl"
 TABLE = "manifest.csv"
@@ -23,20 +22,11 @@ FAILED = "failed.csv"
 SYNC_SECONDS = 2.0
 """The journal goes to the disk itself at most this often: what a power cut can cost."""
 
-FIELDS = tuple(field.name for field in fields(Record))
-
 COLUMNS = (
     *("file_name", "id", "status", "reason", "text", "duration", "sample_rate", "voice", "model"),
     *("lang", "speed", "seed", "key", "source", "attempts", "device", "verdict", "finished_at"),
 )
 """Of manifest.csv; `file_name` comes first, as Hugging Face's audiofolder wants it."""
-
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(FIELDS, str),
-    **dict.fromkeys(("duration", "speed"), (int, float)),
-    **dict.fromkeys(("sample_rate", "seed", "attempts"), int),
-    "checks": dict,
-}
 
 _PRIOR_FIELDS = ("id", "status", "key", "file", "duration", "sample_rate", "checks")
 
@@ -124,58 +114,10 @@ def _repair(descriptor: int) -> None:
     torn = tail[tail.rfind(b"\n") + 1 :]
     if not torn:
         return
-    if _parse(torn) is None:
+    if parse(torn) is None:
         os.ftruncate(descriptor, size - len(torn))
     else:
         os.write(descriptor, b"\n")
-
-
-def _plain(value: object) -> object:
-    """What JSON has no word for: numpy's numbers, tuples' kin."""
-    if hasattr(value, "item"):
-        return value.item()
-    return dict(value) if isinstance(value, Mapping) else str(value)
-
-
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_plain).encode
-_encode_ascii = json.JSONEncoder(allow_nan=False, default=_plain).encode
-
-
-def encode(record: Record) -> bytes:
-    """A record's line, with its line feed: fields in their order, UTF-8."""
-    line = {name: getattr(record, name) for name in FIELDS}
-    try:
-        return _encode(line).encode() + b"\n"
-    except UnicodeEncodeError:  # half a surrogate pair: JSON can say it in ASCII only
-        return _encode_ascii(line).encode() + b"\n"
-    except ValueError:
-        return _encode_ascii(_finite(line)).encode() + b"\n"
-
-
-def _finite(value: object) -> object:
-    """The same without the floats that JSON lacks: they become null."""
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _parse(line: bytes, names: Sequence[str] = FIELDS) -> dict[str, Any] | None:
-    """These fields of a line; None where it is no record. Unknown keys are left out."""
-    try:
-        found = json.loads(line.decode())
-    except ValueError:
-        return None
-    if not isinstance(found, dict) or not isinstance(found.get("id"), str):
-        return None
-    if found.get("status") not in ("ok", "failed", "skipped"):
-        return None
-    known = {name: found[name] for name in names if name in found}
-    for name, value in known.items():
-        if not isinstance(value, _TYPES[name]):
-            return None
-    return known
 
 
 def _lines(folder: Path, names: Sequence[str] = FIELDS) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -189,7 +131,7 @@ def _lines(folder: Path, names: Sequence[str] = FIELDS) -> Iterator[tuple[int, d
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
-                known = _parse(line, names)
+                known = parse(line, names)
                 if known is not None:
                     yield offset, known
                 elif line.strip():
@@ -240,7 +182,7 @@ def read_in_order(folder: Path, ids: Iterable[str]) -> Iterator[Record]:
             if id not in offsets:
                 continue
             file.seek(offsets[id])
-            known = _parse(file.readline())
+            known = parse(file.readline())
             if known is not None:
                 yield Record(**known)
 
