@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from numpy.typing import NDArray
 
+from batchtts.models.transfer import upload
 from batchtts.models.vits.rows import Rows
 from batchtts.models.vits.weights import Weights
 
@@ -101,17 +102,17 @@ class Tile:
         if outside.any():
             skipped = first - begin * rate
             index = np.flatnonzero(np.repeat(outside, rate)[skipped : skipped + len(x)])
-            x.index_fill_(0, torch.from_numpy(index).to(x.device, non_blocking=True), 0.0)
+            x.index_fill_(0, upload(index, x.device), 0.0)
         return x
 
 
 class Decoder:
     """The decoder; `gap` zero frames between items keep them apart."""
 
-    def __init__(self, weights: Weights, dtype: torch.dtype) -> None:
+    def __init__(self, weights: Weights) -> None:
         geometry = weights.geometry
-        self.slope, self.dtype = geometry.slope, dtype
-        self.pre = _load_conv(weights, "dec.conv_pre", 1, dtype)
+        self.slope = geometry.slope
+        self.pre = _load_conv(weights, "dec.conv_pre", 1)
         has_cond = "dec.cond.weight" in weights
         self.cond = weights.linear("dec.cond") if has_cond else None
         num_blocks = len(weights.numbers("dec.resblocks.{}.convs.0.weight")) or len(
@@ -121,16 +122,16 @@ class Decoder:
         self.stages = [
             Stage(
                 # The blocks are averaged: the 1 / width is put into the next layer's weights.
-                up=_load_up(weights, number, stride, dtype, 1.0 / width if number else 1.0),
+                up=_load_up(weights, number, stride, 1.0 / width if number else 1.0),
                 stride=stride,
                 blocks=[
-                    _load_block(weights, number * width + k, dilations, dtype)
+                    _load_block(weights, number * width + k, dilations)
                     for k, dilations in enumerate(geometry.dilations)
                 ],
             )
             for number, stride in enumerate(geometry.strides)
         ]
-        self.post = _load_conv(weights, "dec.conv_post", 1, dtype, 1.0 / width)
+        self.post = _load_conv(weights, "dec.conv_post", 1, 1.0 / width)
         self.rates = list(accumulate(geometry.strides, int.__mul__))
         """Vectors per frame after each stage."""
         self.hop = self.rates[-1]
@@ -159,7 +160,7 @@ class Decoder:
         whole, rest = divmod(rows.count, tile)
         sizes = [tile] * whole + ([-(-rest // step) * step] if rest else [])
         padding = sum(sizes) - rows.count + self.front
-        z = F.pad(z, (0, 0, self.front, padding)).to(self.dtype)
+        z = F.pad(z, (0, 0, self.front, padding))
         owner = F.pad(rows.owner, (self.front, padding))
         is_outside = np.ones(len(z), dtype=np.bool_)
         for start, length in zip(rows.starts + self.front, rows.lengths, strict=True):
@@ -176,7 +177,7 @@ class Decoder:
         x = self.pre(tile.latent)
         if self.cond is not None and speaker is not None:
             owner = tile.owner[first : first + len(x)]
-            x = x + self.cond(speaker).to(self.dtype)[owner]
+            x = x + self.cond(speaker)[owner]
         x = tile.clear(x, first, rate)
         for stage in self.stages:
             x = stage.up(F.leaky_relu_(x, self.slope)).reshape(-1, stage.channels)
@@ -187,7 +188,7 @@ class Decoder:
         x = self.post(F.leaky_relu_(x, _LAST_SLOPE))
         first += self.post.reach
         start = self.front * rate - first
-        return x[start : start + tile.frames * rate, 0].float().tanh()
+        return x[start : start + tile.frames * rate, 0].tanh()
 
     def _residual(
         self, stage: Stage, x: torch.Tensor, tile: Tile, first: int, rate: int
@@ -217,21 +218,12 @@ def _crop(x: torch.Tensor, margin: int) -> torch.Tensor:
     return x[margin : len(x) - margin]
 
 
-def _load_conv(
-    weights: Weights, layer: str, dilation: int, dtype: torch.dtype, scale: float = 1.0
-) -> Conv:
+def _load_conv(weights: Weights, layer: str, dilation: int, scale: float = 1.0) -> Conv:
     weight = (weights.tensor(f"{layer}.weight") * scale)[:, :, None]
-    bias = weights.bias(layer)
-    return Conv(
-        weight.to(dtype, memory_format=torch.channels_last),
-        None if bias is None else bias.to(dtype),
-        dilation,
-    )
+    return Conv(weight.contiguous(memory_format=torch.channels_last), weights.bias(layer), dilation)
 
 
-def _load_block(
-    weights: Weights, number: int, dilations: tuple[int, ...], dtype: torch.dtype
-) -> Block:
+def _load_block(weights: Weights, number: int, dilations: tuple[int, ...]) -> Block:
     name = f"dec.resblocks.{number}"
     if f"{name}.convs.0.weight" in weights:
         layers = [[(f"{name}.convs.{k}", dilation)] for k, dilation in enumerate(dilations)]
@@ -240,10 +232,10 @@ def _load_block(
             [(f"{name}.convs1.{k}", dilation), (f"{name}.convs2.{k}", 1)]
             for k, dilation in enumerate(dilations)
         ]
-    return Block([[_load_conv(weights, *layer, dtype) for layer in unit] for unit in layers])
+    return Block([[_load_conv(weights, *layer) for layer in unit] for unit in layers])
 
 
-def _load_up(weights: Weights, number: int, stride: int, dtype: torch.dtype, scale: float) -> Conv:
+def _load_up(weights: Weights, number: int, stride: int, scale: float) -> Conv:
     """The transposed convolution [in, out, 2 * stride] as one of kernel 2.
 
     Sample p of block t sees the vectors t - 1 and t by the taps p + stride and p.
@@ -253,7 +245,7 @@ def _load_up(weights: Weights, number: int, stride: int, dtype: torch.dtype, sca
     taps = torch.stack([before, now]).permute(3, 2, 1, 0)  # [stride, out, in, 2]
     bias = weights.bias(f"dec.ups.{number}")
     return Conv(
-        taps.flatten(0, 1)[:, :, None].to(dtype, memory_format=torch.channels_last),
-        None if bias is None else bias.repeat(stride).to(dtype),
+        taps.flatten(0, 1)[:, :, None].contiguous(memory_format=torch.channels_last),
+        None if bias is None else bias.repeat(stride),
         1,
     )

@@ -1,6 +1,5 @@
 """What a VITS front end makes of a text; no torch here, front ends run without it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from batchtts.models.base import Features, Item, TooLongError
@@ -62,8 +61,8 @@ def expected_seconds(speech: Speech) -> float:
     )
 
 
-def dummy_features(size: int, ids: Sequence[int]) -> Features:
-    """Features of this size from a few common ids, for warm-up and the probe."""
-    sentence = tuple(ids[place % len(ids)] for place in range(size))
+def dummy_features(size: int, num_symbols: int) -> Features:
+    """Features of this size, for warm-up and the probe."""
+    sentence = tuple(place % num_symbols for place in range(size))
     speech = Speech(sentences=(sentence,), length_scale=1.0, noise_scale=0.667, noise_w=0.8)
     return Features(size=size, seconds=expected_seconds(speech), seed=0, data=speech)

@@ -1,30 +1,19 @@
 """The contract's `Model` for every VITS: features -> audio, one ragged row for the whole batch."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import replace
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
 from batchtts.models.base import Audio, Features
+from batchtts.models.transfer import download
 from batchtts.models.vits.features import MAX_SIZE, Speech, dummy_features
 from batchtts.models.vits.network import Latents, Network, Sentence
 from batchtts.models.vits.weights import Geometry, Tensors, Weights
 
 TILES = {"cpu": (128, 32), "cuda": (4096, 512)}
 """Frames that the decoder takes at once, and the step to which the last tile is rounded up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Where a sentence stands in the samples of a batch."""
-
-    utterance: int
-    start: int
-    end: int
-    is_cut: bool
 
 
 class VitsModel:
@@ -39,115 +28,70 @@ class VitsModel:
         self.sample_rate = sample_rate
         self.precision = precision
         self._device = torch.device(device)
-        self._network = Network(Weights(tensors, geometry, self._device), torch.float32)
-        self._num_symbols = len(self._network.text.embedding)
+        self._network = Network(Weights(tensors, geometry, self._device))
 
     def dummy(self, size: int) -> Features:
         """See `batchtts.models.base.Model`."""
-        return dummy_features(size, range(min(self._num_symbols, 16)))
+        return dummy_features(size, self._network.num_symbols)
 
     def synthesize(self, batch: Sequence[Features]) -> list[Audio]:
         """See `batchtts.models.base.Model`."""
-        return self.submit(batch)()
-
-    def submit(self, batch: Sequence[Features], pcm16: bool = False) -> Callable[[], list[Audio]]:
-        """See `batchtts.models.base.Model`."""
-        tile, step = TILES[self._device.type]
-        return self._submit(batch, pcm16, tile, step)
+        return self.submit(batch, pcm16=False)()
 
     def synthesize_in_chunks(self, features: Features) -> Audio:
         """See `batchtts.models.base.Model`: the decoder in its smallest tiles."""
         step = TILES[self._device.type][1]
-        return self._submit([features], False, step, step)()[0]
+        (audio,) = self._submit([features], step, step, pcm16=False)()
+        return audio
 
-    @torch.inference_mode()
+    def submit(self, batch: Sequence[Features], pcm16: bool) -> Callable[[], list[Audio]]:
+        """See `batchtts.models.base.Model`."""
+        tile, step = TILES[self._device.type]
+        return self._submit(batch, tile, step, pcm16)
+
     def _submit(
-        self, batch: Sequence[Features], pcm16: bool, tile: int, step: int
+        self, batch: Sequence[Features], tile: int, step: int, pcm16: bool
     ) -> Callable[[], list[Audio]]:
-        sentences, utterances = _sentences(batch)
-        speeches = [features.data for features in batch]
-        if not sentences:
-            return lambda: self._join(speeches, np.zeros(0, np.float32), [])
-        with _tf32(self.precision == "tf32"):
-            latents = self._network.latents(sentences)
-            wave = self._decode(latents, pcm16, tile, step)
-        hop = self._network.decoder.hop
-        cuts = [
-            Cut(utterance, int(start) * hop, int(start + length) * hop, bool(is_cut))
-            for utterance, start, length, is_cut in zip(
-                utterances, latents.rows.starts, latents.rows.lengths, latents.is_cut, strict=True
-            )
+        # Of all layers only the decoder's convolutions may round to TF32; matrix products do not
+        # unless they are told to.
+        allow_tf32 = self.precision == "tf32"
+        with torch.inference_mode(), torch.backends.cudnn.flags(allow_tf32=allow_tf32):
+            latents = self._network.latents(_sentences(batch))
+            decoder = self._network.decoder
+            tiles = decoder.tiles(latents.z, latents.rows, tile, step)
+            row = torch.cat([decoder(part, latents.speaker) for part in tiles])
+            waves, is_cut = self._join([features.data for features in batch], row, latents)
+            fetch = download(torch.cat(waves), [len(wave) for wave in waves], pcm16)
+        return lambda: [
+            replace(audio, finish="limit") if cut else audio
+            for audio, cut in zip(fetch(), is_cut, strict=True)
         ]
-        fetch = _start_download(wave)
-        return lambda: self._join(speeches, fetch(), cuts)
-
-    def _decode(self, latents: Latents, pcm16: bool, tile: int, step: int) -> torch.Tensor:
-        """Samples of the whole row, [count * hop], float32 or int16."""
-        decoder = self._network.decoder
-        waves = []
-        for part in decoder.tiles(latents.z, latents.rows, tile, step):
-            wave = decoder(part, latents.speaker)
-            waves.append((wave * 32767).round_().to(torch.int16) if pcm16 else wave)
-        return torch.cat(waves)
 
     def _join(
-        self, speeches: Sequence[Speech], wave: NDArray[np.generic], cuts: Sequence[Cut]
-    ) -> list[Audio]:
-        """Cut the row into sentences and join those of each utterance."""
-        parts: list[list[NDArray[np.generic]]] = [[] for _ in speeches]
-        limited = {cut.utterance for cut in cuts if cut.is_cut}
-        for cut in cuts:
-            speech = speeches[cut.utterance]
-            if parts[cut.utterance] and speech.pause:
-                silence = np.zeros(round(speech.pause * self.sample_rate), wave.dtype)
-                parts[cut.utterance].append(silence)
-            parts[cut.utterance].append(wave[cut.start : cut.end])
-        return [
-            Audio(
-                wave=np.concatenate(pieces) if pieces else wave[:0],
-                finish="empty" if not pieces else "limit" if number in limited else "ok",
-            )
-            for number, pieces in enumerate(parts)
-        ]
+        self, speeches: Sequence[Speech], row: Tensor, latents: Latents
+    ) -> tuple[list[Tensor], list[bool]]:
+        """The waveform of each utterance, its sentences joined, and whether any was cut."""
+        hop = self._network.decoder.hop
+        starts, lengths = latents.rows.starts * hop, latents.rows.lengths * hop
+        waves, is_cut = [], []
+        first = 0
+        for speech in speeches:
+            silence = row.new_zeros(round(speech.pause * self.sample_rate))
+            parts: list[Tensor] = []
+            last = first + len(speech.sentences)
+            for number in range(first, last):
+                parts += [silence] if parts else []
+                parts.append(row[starts[number] : starts[number] + lengths[number]])
+            waves.append(torch.cat(parts))
+            is_cut.append(bool(latents.is_cut[first:last].any()))
+            first = last
+        return waves, is_cut
 
 
-def _sentences(batch: Sequence[Features]) -> tuple[list[Sentence], list[int]]:
-    """All sentences of a batch, and the number of the utterance that each belongs to."""
-    sentences, utterances = [], []
-    for number, features in enumerate(batch):
-        speech: Speech = features.data
-        for part, ids in enumerate(speech.sentences):
-            utterances.append(number)
-            sentences.append(
-                Sentence(
-                    ids=ids,
-                    seed=features.seed,
-                    part=part,
-                    speaker=speech.speaker,
-                    length_scale=speech.length_scale,
-                    noise_scale=speech.noise_scale,
-                    noise_w=speech.noise_w,
-                )
-            )
-    return sentences, utterances
-
-
-def _tf32(allowed: bool) -> AbstractContextManager[None]:
-    """Let the decoder's convolutions, and nothing else, round to TF32."""
-    return torch.backends.cudnn.flags(allow_tf32=allowed)
-
-
-def _start_download(wave: torch.Tensor) -> Callable[[], NDArray[np.generic]]:
-    """Start the copy to the host; the answer waits for it, in whatever thread."""
-    if wave.device.type == "cpu":
-        return wave.numpy
-    host = torch.empty(wave.shape, dtype=wave.dtype, pin_memory=True)
-    host.copy_(wave, non_blocking=True)
-    done = torch.cuda.Event()  # type: ignore[no-untyped-call]
-    done.record()
-
-    def fetch() -> NDArray[np.generic]:
-        done.synchronize()
-        return host.numpy()
-
-    return fetch
+def _sentences(batch: Sequence[Features]) -> list[Sentence]:
+    """The sentences of all utterances, in order."""
+    return [
+        Sentence(ids=ids, seed=features.seed, part=part, speech=features.data)
+        for features in batch
+        for part, ids in enumerate(features.data.sentences)
+    ]

@@ -7,8 +7,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from batchtts.models.transfer import upload
 from batchtts.models.vits.decoder import Decoder
 from batchtts.models.vits.durations import DurationPredictor
+from batchtts.models.vits.features import Speech
 from batchtts.models.vits.flow import Flow
 from batchtts.models.vits.noise import make_keys, normal
 from batchtts.models.vits.rows import Rows, make_rows
@@ -34,10 +36,8 @@ class Sentence:
     """Of its utterance."""
     part: int
     """Its number within the utterance."""
-    speaker: int
-    length_scale: float
-    noise_scale: float
-    noise_w: float
+    speech: Speech
+    """How to speak it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,13 @@ class Latents:
 class Network:
     """All weights of a voice on one device."""
 
-    def __init__(self, weights: Weights, decoder_dtype: torch.dtype) -> None:
+    def __init__(self, weights: Weights) -> None:
         self.device = weights.device
         self.text = TextEncoder(weights)
         self.durations = DurationPredictor(weights)
         self.flow = Flow(weights)
-        self.decoder = Decoder(weights, decoder_dtype)
+        self.decoder = Decoder(weights)
+        self.num_symbols = len(self.text.embedding)
         name = "emb_g.weight"
         self.speakers = weights.tensor(name) if name in weights else None
         self.group_area = 0 if self.device.type == "cpu" else 1 << 24
@@ -76,7 +77,7 @@ class Network:
         place = self._upload(np.concatenate([np.arange(n) for n in lengths]))
         speaker = None
         if self.speakers is not None:
-            speaker = self.speakers[self._upload([s.speaker for s in sentences])]
+            speaker = self.speakers[self._upload([s.speech.speaker for s in sentences])]
 
         rows = make_rows(lengths, self.text.gap, self.device)
         hidden, stats = self.text(ids, rows, _groups(lengths, self.group_area))
@@ -90,7 +91,7 @@ class Network:
         item = owner[source]
         position = self._upload(np.concatenate([np.arange(n) for n in sums]))
         keys = make_keys([(s.seed, s.part) for s in sentences], _PRIOR_NOISE, self.device)
-        scale = self._column([s.noise_scale for s in sentences])
+        scale = self._column([s.speech.noise_scale for s in sentences])
         noise = normal(keys[item], position, mean.shape[1]) * scale[item]
         z = frame_rows.spread(mean + noise * log_deviation.exp())
         return Latents(self.flow(z, speaker, frame_rows), speaker, frame_rows, is_cut)
@@ -107,7 +108,7 @@ class Network:
         """Frames of each id [sum of lengths], and which sentences were cut [num_sentences]."""
         rows = make_rows(lengths, self.durations.gap, self.device)
         keys = make_keys([(s.seed, s.part) for s in sentences], _DURATION_NOISE, self.device)
-        spread = self._column([s.noise_w for s in sentences])
+        spread = self._column([s.speech.noise_w for s in sentences])
         noise = normal(keys[owner], place, 2) * spread[owner]
         log_frames = self.durations(
             rows.spread(hidden),
@@ -115,19 +116,19 @@ class Network:
             rows.spread(noise),
             rows,
         )
-        scale = self._column([s.length_scale for s in sentences])
+        scale = self._column([s.speech.length_scale for s in sentences])
         raw = (log_frames[rows.inside].exp() * scale[owner, 0]).ceil()
         # Weights that are broken give no number here; the audio will tell, the layout must not die.
         frames = raw.nan_to_num(1.0).clamp(1, 2**20).long().cpu().numpy()
-        return _capped(frames, lengths, np.array([s.length_scale for s in sentences]))
+        return _capped(frames, lengths, np.array([s.speech.length_scale for s in sentences]))
 
     def _upload(self, values: Sequence[int] | NDArray[np.int64]) -> torch.Tensor:
         """int64 on the device."""
-        return torch.as_tensor(np.asarray(values, dtype=np.int64)).to(self.device)
+        return upload(np.asarray(values, dtype=np.int64), self.device)
 
     def _column(self, values: Sequence[float]) -> torch.Tensor:
         """float32 [num_sentences, 1] on the device."""
-        return torch.tensor(values, dtype=torch.float32)[:, None].to(self.device)
+        return upload(np.array(values, dtype=np.float32)[:, None], self.device)
 
 
 def _capped(

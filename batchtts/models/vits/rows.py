@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from batchtts.models.transfer import upload
+
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -50,7 +52,7 @@ def make_rows(lengths: Sequence[int] | NDArray[np.int64], gap: int, device: torc
         lengths=sizes,
         starts=starts,
         count=count,
-        inside=torch.from_numpy(np.flatnonzero(is_inside)).to(device),
-        outside=torch.from_numpy(np.flatnonzero(~is_inside)).to(device),
-        owner=torch.from_numpy(owner).to(device),
+        inside=upload(np.flatnonzero(is_inside), device),
+        outside=upload(np.flatnonzero(~is_inside), device),
+        owner=upload(owner, device),
     )

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F  # noqa: N812
 
+from batchtts.models.transfer import upload
 from batchtts.models.vits.rows import Rows
 from batchtts.models.vits.weights import Linear, RowConv, Weights
 
@@ -109,8 +110,8 @@ def _attend(layer: Layer, qkv: torch.Tensor, rows: Rows, groups: list[slice]) ->
         starts, lengths = rows.starts[group], rows.lengths[group]
         longest = int(lengths.max())
         place = torch.arange(longest, device=qkv.device)
-        first = torch.from_numpy(starts).to(qkv.device)[:, None]
-        length = torch.from_numpy(lengths).to(qkv.device)[:, None]
+        first = upload(starts, qkv.device)[:, None]
+        length = upload(lengths, qkv.device)[:, None]
         is_inside = place < length
         index = first + torch.minimum(place, length - 1)
         heads = qkv[index].view(*index.shape, 3, -1, width).permute(2, 0, 3, 1, 4)
