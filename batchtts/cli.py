@@ -54,6 +54,7 @@ Precision = Annotated[str | None, typer.Option(help="auto, fp32, tf32, bf16 or f
 Probe = Annotated[
     str | None, typer.Option(help="How the batch size is found: off, memory, full or force.")
 ]
+Folder = Annotated[Path, typer.Argument(help="Output folder of a run.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first so many rows.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -148,6 +149,39 @@ def probe_batch_size(
 
 
 @app.command()
+def bench(
+    source: Input,
+    config: ConfigFile = None,
+    devices: Devices = None,
+    batch_size: BatchSize = None,
+    voice: VoiceName = None,
+    precision: Precision = None,
+    limit: Limit = None,
+    as_json: Json = False,
+) -> None:
+    """Measure what batches gain over one text at a time, with your own texts.
+
+    Example: batchtts bench texts.csv --limit 64
+    """
+    from batchtts import bench as benchmark
+    from batchtts import run, solo
+
+    overrides = {
+        "devices": devices,
+        "batch.size": _number(batch_size),
+        "voice": voice,
+        "precision": precision,
+    }
+    settings = _settings(config, overrides)
+    with run.as_file(source) as texts:
+        result = solo.bench(texts, settings, limit, _note(quiet=as_json))
+    if as_json:
+        out.print_json(data=result.as_dict())
+    else:
+        out.print(benchmark.render(result))
+
+
+@app.command()
 def say(
     text: Annotated[str, typer.Argument(help="What to say.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The audio file.")],
@@ -207,6 +241,49 @@ def doctor(voice: VoiceName = None) -> None:
         out.print(escape(f"{finding.state:8} {finding.name}: {finding.text}"))
     if any(finding.state == "broken" for finding in findings):
         raise typer.Exit(Exit.NO_DEVICE)
+
+
+@app.command()
+def verify(
+    folder: Folder,
+    asr: Annotated[bool, typer.Option("--asr", help="Hear the files with a recogniser.")] = False,
+    asr_model: Annotated[
+        Path | None, typer.Option(help="Folder of a faster-whisper model, for --asr.")
+    ] = None,
+    mos: Annotated[bool, typer.Option("--mos", help="Score how they sound (DNSMOS).")] = False,
+    sample: Annotated[int | None, typer.Option(min=1, help="Only so many files.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Check every file of an output folder against its manifest, and by ear where asked.
+
+    Example: batchtts verify out --asr
+    """
+    from batchtts import verify as check
+    from batchtts.asr import AsrChoice
+
+    choice = AsrChoice(model=asr_model) if asr or asr_model else None
+    result = check.verify(folder, asr=choice, mos=mos, sample=sample, log=_note(quiet=as_json))
+    if as_json:
+        out.print_json(data=result.as_dict())
+    else:
+        out.print(check.render(result))
+    raise typer.Exit(result.exit_code)
+
+
+@app.command()
+def export(
+    folder: Folder,
+    to: Annotated[str, typer.Option(help="nemo, lhotse, ljspeech, webdataset or parquet.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File or folder to write.")],
+) -> None:
+    """Write an output folder in the form that other tools read.
+
+    Example: batchtts export out --to nemo --output out-nemo.jsonl
+    """
+    from batchtts import exports
+
+    exports.export(folder, to, output)
+    err.print(escape(f"{output} written"), soft_wrap=True)
 
 
 def _settings(path: Path | None, overrides: dict[str, Any]) -> Any:  # noqa: ANN401

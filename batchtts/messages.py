@@ -28,6 +28,15 @@ class Ready:
 
     precision: str
     """Effective number type of that voice's model."""
+    uuid: str = ""
+    """Of the GPU, as CUDA gives it; empty on a CPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """Worker -> coordinator: a voice goes to the device now, and is measured: be patient."""
+
+    voice: str
 
 
 @dataclass(frozen=True, slots=True)

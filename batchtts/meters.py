@@ -60,6 +60,15 @@ def for_device(device: str, share: int) -> tuple[MemoryMeter, Clock]:
     return CudaMeter(device, share), CudaClock(device)
 
 
+def uuid(device: str) -> str:
+    """The UUID of a GPU, as CUDA gives it; empty for the CPU."""
+    if not device.startswith("cuda"):
+        return ""
+    import torch
+
+    return str(torch.cuda.get_device_properties(device).uuid)
+
+
 class WallClock:
     """For a device whose calls return when the work is done."""
 

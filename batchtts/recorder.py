@@ -15,6 +15,7 @@ from typing import Self
 from batchtts import inputs, manifest, storage
 from batchtts.config import Config
 from batchtts.data import Record, Utterance
+from batchtts.monitor import Monitor
 from batchtts.plan import Plan, record_of
 from batchtts.post import now
 from batchtts.progress import Screen, Tally
@@ -34,6 +35,7 @@ class Recorder:
         work: Plan,
         expected: Callable[[Utterance], float],
         screen: Screen,
+        monitor: Monitor,
     ) -> None:
         """`source` is the input's path, `expected` tells the seconds an utterance should last."""
         self._folder = folder
@@ -41,6 +43,7 @@ class Recorder:
         self._work = work
         self._expected = expected
         self._screen = screen
+        self._monitor = monitor
         self._stack = ExitStack()
         self._journal = manifest.Journal(folder)
         self._pending: list[Record] = []
@@ -88,6 +91,10 @@ class Recorder:
         record = record_of(utterance, self._source, status="failed", reason=reason)
         self.commit(utterance, record)
 
+    def device(self, label: str, uuid: str) -> None:
+        """See `batchtts.coordinator.Watcher`."""
+        self._monitor.watch(label, uuid)
+
     def event(self, text: str, *, aloud: bool = False) -> None:
         """See `batchtts.coordinator.Watcher`."""
         log.info("%s", text)
@@ -97,7 +104,8 @@ class Recorder:
     def tick(self) -> None:
         """See `batchtts.coordinator.Watcher`."""
         self._flush()
-        self._screen.refresh(self.tally)
+        load = "; ".join(map(str, self._monitor.latest()))
+        self._screen.refresh(self.tally, load)
         elapsed = self.tally.elapsed()
         if not self.timeline or elapsed > self.timeline[-1][0] + self._timeline_step:
             self.timeline.append((round(elapsed, 2), self.tally.done, round(self.tally.audio, 2)))

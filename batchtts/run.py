@@ -18,6 +18,7 @@ from batchtts.devices import Slot
 from batchtts.errors import Exit, InputError, VoiceError
 from batchtts.folder import OutputFolder
 from batchtts.leases import LeaseBook
+from batchtts.monitor import Monitor
 from batchtts.plan import Plan, Voice
 from batchtts.pools.local import LocalPool
 from batchtts.progress import Screen
@@ -75,7 +76,10 @@ def generate(
         work = make_plan(source, config, folder, options, screen.say)
         slots = devices.slots(config.devices)[: len(work.todo)] if work.todo else []
         _check_precision(work, slots, config)
-        with Recorder(folder, source, work, expected_seconds, screen) as recorder:
+        with (
+            Monitor() as monitor,
+            Recorder(folder, source, work, expected_seconds, screen, monitor) as recorder,
+        ):
             coordinator = Coordinator(
                 LeaseBook(work.todo, expected_seconds),
                 LocalPool(worker.run),
@@ -107,6 +111,7 @@ def generate(
             restarts=coordinator.restarts,
             reasons=dict(reasons.most_common()),
             timeline=recorder.timeline,
+            load=monitor.summary(),
         )
         summary.add_times(recorder.tally.audio, time.monotonic() - started)
         summary.add_figures(coordinator.figures())

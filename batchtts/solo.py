@@ -1,17 +1,19 @@
 """One voice in this process, without workers: for `say`, `probe-batch-size` and `bench`."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from batchtts import audio, cpu_split, devices, inputs, meters, output, plan, probe, run
+from batchtts import audio, checks, cpu_split, devices, inputs, meters, output, plan, probe, run
+from batchtts import bench as benchmark
 from batchtts import models as families
 from batchtts.config import Config
 from batchtts.data import Row, Utterance
 from batchtts.devices import CpuSplit, Slot
 from batchtts.errors import InputError
-from batchtts.models.base import Adapter, Features, Frontend, Model
+from batchtts.models.base import Adapter, Audio, Features, Frontend, Model
 from batchtts.output import Written
 from batchtts.prepare import Refused, Segment, prepare
 from batchtts.probe import ProbeResult
@@ -145,3 +147,38 @@ def find_split(
     if kept and config.batch.probe != "force":
         return kept
     return cpu_split.cpu_split(solo.name, features, solo.key, default_folder(), log)
+
+
+def bench(
+    source: str, config: Config, limit: int | None, log: Callable[[str], None]
+) -> benchmark.BenchResult:
+    """Measure one text at a time against batches, and what the stages around them cost."""
+    solo = load(config)
+    segments = segments_of(source, solo, config, limit, log)
+    features = [segment.features for segment in segments]
+    found = find_limit(solo, features, config, log)
+    _, clock = meters.for_device(solo.slot.device, solo.slot.share)
+
+    def prepare_all(_: Sequence[Audio]) -> None:
+        for segment in segments:
+            prepare(solo.frontend, segment.utterance, config)
+
+    def post_all(audios: Sequence[Audio]) -> None:
+        for spoken, segment in zip(audios, segments, strict=True):
+            checks.check(spoken.wave, solo.model.sample_rate, segment.features.seconds)
+            audio.finish(spoken.wave, solo.model.sample_rate, config.output)
+
+    def write_all(audios: Sequence[Audio]) -> None:
+        with TemporaryDirectory(prefix="batchtts-") as folder:
+            for number, spoken in enumerate(audios):
+                path = Path(folder) / f"{number}.{output.extension(config.output)}"
+                output.write(path, spoken.wave, solo.model.sample_rate, config.output, 0)
+
+    return benchmark.run(
+        solo.model,
+        features,
+        found.limit,
+        clock,
+        before={"prepare": prepare_all},
+        after={"post": post_all, "write": write_all},
+    )

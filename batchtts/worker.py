@@ -23,7 +23,18 @@ from batchtts.data import BatchLimit, Record, Utterance
 from batchtts.devices import Slot
 from batchtts.errors import StorageError
 from batchtts.infer import Answer, Infer, Loaded, Place, Spoken
-from batchtts.messages import Busy, Bye, Done, Drain, Failed, Ready, Remark, Stats, Work
+from batchtts.messages import (
+    Busy,
+    Bye,
+    Done,
+    Drain,
+    Failed,
+    Loading,
+    Ready,
+    Remark,
+    Stats,
+    Work,
+)
 from batchtts.models.base import Audio, Features, Frontend, Model
 from batchtts.pools.base import Channel
 from batchtts.pools.local import die_with_parent
@@ -225,7 +236,7 @@ class Worker:
     def _infer_all(self) -> None:
         model = self._infer.model((next(iter(self._spec.models)), ""))
         self._facts["precision"] = model.precision
-        self._outbox.put(Ready(model.precision))
+        self._outbox.put(Ready(model.precision, meters.uuid(self._spec.slot.device)))
         self._infer.run(self._announce, self._spoken.put)
         for _ in range(POST_THREADS):
             self._spoken.put(None)
@@ -236,6 +247,7 @@ class Worker:
 
     def _load(self, place: Place) -> Loaded:
         voice, precision = place
+        self._outbox.put(Loading(voice))
         started = time.monotonic()
         family, name = models.split(voice)
         adapter = models.adapter(family)
