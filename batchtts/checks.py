@@ -13,6 +13,8 @@ import numpy as np
 from batchtts.audio import Samples, as_float
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from batchtts.models.base import Finish, Waveform
 
 WEIGHTS = {
@@ -45,6 +47,8 @@ LEADING_SECONDS = 1.0
 TRAILING_SECONDS = 1.5
 INNER_SECONDS = 1.5
 """Longest silence inside; plus the longest pause that was asked for."""
+EDGE_SECONDS = 0.5
+"""Silence at an edge counts for the duration up to this."""
 DC_LEVEL = 0.02
 CLIPPED_SHARE = 0.001
 """Share of samples over full scale, or in flat tops."""
@@ -63,6 +67,8 @@ FIRST_FACTOR = 3.0
 LEAST_FACTOR = 1.35
 """... and by this at least, however regular a voice is."""
 SIGMAS = 6.0
+SEEN_FACTOR = 1.5
+"""A window knows lengths up to this factor beyond those that it has seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +102,9 @@ class DurationWindow:
     """How long a voice's utterances are against what was expected: a robust running fit.
 
     Holds the last pairs of expected and actual seconds. A line through them (median of slopes,
-    median of offsets) is the voice's tempo and its silence at the edges; the spread around it (MAD)
-    is the tolerance. A share of bad audio well under a half moves neither.
+    median of offsets) is the voice's tempo; the spread around it (MAD) is the tolerance. A share
+    of bad audio well under a half moves neither. Lengths that it has not seen are judged as
+    widely as by a new window: work comes longest first, and a line reaches only so far.
     Adding from several threads is safe: at worst a pair is lost.
     """
 
@@ -106,6 +113,7 @@ class DurationWindow:
         self._count = 0
         self._offset, self._slope = 0.0, 1.0
         self._reach = math.log(FIRST_FACTOR)
+        self._seen = (0.0, math.inf)
 
     def deviation(self, actual: float, expected: float) -> float:
         """How far a duration is off, in units of what is allowed: beyond -1 or 1 is implausible.
@@ -114,8 +122,11 @@ class DurationWindow:
             actual: Seconds of audio.
             expected: Seconds that the front end expected.
         """
-        fitted = max(0.0, self._offset + self._slope * expected)
-        return math.log((actual + SLACK_SECONDS) / (fitted + SLACK_SECONDS)) / self._reach
+        shortest, longest = self._seen
+        known = shortest / SEEN_FACTOR <= expected <= longest * SEEN_FACTOR
+        fitted = max(0.0, self._offset + self._slope * expected) if known else expected
+        reach = self._reach if known else math.log(FIRST_FACTOR)
+        return math.log((actual + SLACK_SECONDS) / (fitted + SLACK_SECONDS)) / reach
 
     def add(self, actual: float, expected: float) -> None:
         """Learn from an utterance; both in seconds."""
@@ -127,6 +138,7 @@ class DurationWindow:
     def _fit(self, pairs: "Waveform") -> None:
         """Fit the line; `pairs` is [count, 2], expected and actual seconds."""
         expected, actual = pairs[np.argsort(pairs[:, 0], kind="stable")].T
+        self._seen = float(expected[0]), float(expected[-1])
         half = expected.size // 2
         run = expected[-half:] - expected[:half]
         rise = actual[-half:] - actual[:half]
@@ -169,17 +181,19 @@ def check(
         return _verdict(["non-finite audio"], 0.0, 0.0, 0.0)
     if peak < SILENT_PEAK:
         return _verdict(["silence"], 0.0, peak, rms)
+    loud = np.flatnonzero(power > power.max() * 10 ** (-SILENCE_DB / 10))
     reasons = _level_reasons(wave, peak, float(power.max()))
-    reasons += _silence_reasons(power, max(INNER_SECONDS, longest_pause + 1.0))
+    reasons += _silence_reasons(loud, power.size, max(INNER_SECONDS, longest_pause + 1.0))
     if _ends_abruptly(wave, sample_rate, float(power.max())):
         reasons.append("cut off")
     if finish == "limit":
         reasons.append("stopped at the limit")
     deviation = 0.0
     if window is not None:
-        deviation = window.deviation(wave.size / sample_rate, expected_seconds)
+        seconds = _spoken_frames(loud, power.size) * frames.shape[1] / sample_rate
+        deviation = window.deviation(seconds, expected_seconds)
         if not reasons:
-            window.add(wave.size / sample_rate, expected_seconds)
+            window.add(seconds, expected_seconds)
         if abs(deviation) > 1:
             reasons.append("too long" if deviation > 0 else "too short")
     return _verdict(reasons, deviation, peak, rms)
@@ -222,14 +236,20 @@ def _level_reasons(wave: "Waveform", peak: float, loudest: float) -> list[str]:
     return reasons
 
 
-def _silence_reasons(power: "Waveform", longest_inside: float) -> list[str]:
-    """Stretches of silence where none belongs; `power` is per frame."""
-    loud = np.flatnonzero(power > power.max() * 10 ** (-SILENCE_DB / 10))
+def _spoken_frames(loud: "NDArray[np.intp]", num_frames: int) -> int:
+    """Frames of the utterance; of the silence at its edges only what speech brings along."""
+    edge = EDGE_SECONDS * 1000 // FRAME_MS
+    before, after = loud[0], num_frames - 1 - loud[-1]
+    return int(loud[-1] + 1 - loud[0] + min(before, edge) + min(after, edge))
+
+
+def _silence_reasons(loud: "NDArray[np.intp]", num_frames: int, longest_inside: float) -> list[str]:
+    """Stretches of silence where none belongs; `loud` are the frames that are not silent."""
     per_second = 1000 / FRAME_MS
     reasons = []
     if loud[0] > LEADING_SECONDS * per_second:
         reasons.append("leading silence")
-    if power.size - 1 - loud[-1] > TRAILING_SECONDS * per_second:
+    if num_frames - 1 - loud[-1] > TRAILING_SECONDS * per_second:
         reasons.append("trailing silence")
     if np.diff(loud).max(initial=0) > longest_inside * per_second:
         reasons.append("inner silence")
