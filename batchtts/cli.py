@@ -56,6 +56,15 @@ Probe = Annotated[
 ]
 Folder = Annotated[Path, typer.Argument(help="Output folder of a run.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first so many rows.")]
+ShardName = Annotated[
+    str | None,
+    typer.Option(
+        "--shard",
+        metavar="I/N",
+        help="Speak only this part of the input: 0/4 to 3/4. Without it, RANK of torchrun and "
+        "SLURM_ARRAY_TASK_ID count; 0/1 is all of it.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -80,13 +89,14 @@ def generate(
         str | None, typer.Option(help="Stop by then, resumable: 07:00, 6h, 90m.")
     ] = None,
     probe: Probe = None,
+    shard: ShardName = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
 ) -> None:
     """Speak a whole file into a folder.
 
     Example: batchtts generate texts.csv --output out
     """
-    from batchtts import preview, run, summary
+    from batchtts import preview, run, shards, summary
     from batchtts.progress import screen_for
 
     overrides = {
@@ -99,7 +109,8 @@ def generate(
     }
     settings = _settings(config, overrides)
     folder = output or Path(settings.output.dir or _default_folder(source))
-    options = run.Options(limit=limit, fresh=fresh, retry_failed=retry_failed)
+    part = shards.from_environment(shard, os.environ)
+    options = run.Options(limit=limit, fresh=fresh, retry_failed=retry_failed, shard=part)
     with run.as_file(source) as texts:
         screen = screen_for(err, quiet=quiet)
         if dry_run:

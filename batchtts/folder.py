@@ -27,11 +27,11 @@ class OutputFolder:
     file stays behind, and says who held it last.
     """
 
-    def __init__(self, path: Path, shard: str = "") -> None:
-        """`shard` lets the shards of one run share the folder: each has a lock and a log."""
+    def __init__(self, path: Path) -> None:
+        """`path` is the output folder, or that of a shard's own books under it."""
         self.path = path
-        self._lock_path = path / (LOCK + shard)
-        self._log_path = path / (LOG + shard)
+        self._lock_path = path / LOCK
+        self._log_path = path / LOG
         self._lock = FileLock(self._lock_path)
         self._handler: logging.Handler | None = None
 

@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Any
 
 from batchtts import output, text
 from batchtts.config import Config
@@ -58,10 +59,17 @@ class Plan:
     """Ids of the manifest that are no longer in the input; their files stay."""
     seconds: float = 0.0
     """Expected audio of `todo`."""
+    shard: dict[str, Any] = field(default_factory=dict)
+    """Of a shard: its name, and the rows and the digest of the whole input, for `merge`."""
 
 
 def utterances(
-    rows: Iterable[Row], config: Config, voices: Callable[[Row], Voice], *, folders: bool
+    rows: Iterable[Row],
+    config: Config,
+    voices: Callable[[Row], Voice],
+    *,
+    folders: bool,
+    owns: Callable[[str], bool] = lambda _: True,
 ) -> Iterator[tuple[Utterance, str]]:
     """Lay the config's defaults under each row, clean its text, and give it seed, key and file.
 
@@ -72,6 +80,7 @@ def utterances(
         config: its `output` is resolved.
         voices: describes the voice of a row.
         folders: spread the files over folders.
+        owns: whether the row of an id is this shard's; the others' rows only take their files.
 
     Yields:
         Each utterance with the reason why it cannot be spoken, or "".
@@ -80,6 +89,9 @@ def utterances(
     settings = _settings(config)
     taken: set[int] = set()
     for row in rows:
+        file = _file(row, extension, taken, folders=folders)
+        if not owns(row.id):
+            continue
         voice = voices(row)
         spoken = text.clean(row.text, config.text).text
         if config.text.lexicon:
@@ -97,7 +109,7 @@ def utterances(
             lang=lang,
             speed=speed,
             seed=seed,
-            file=_file(row, extension, taken, folders=folders),
+            file=file,
             key=_key(settings, identity),
         )
         yield utterance, row.problem or ("" if spoken else EMPTY)

@@ -6,7 +6,7 @@ It is the coordinator's watcher and the only writer of the manifest.
 import logging
 import os
 import shutil
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,6 +30,7 @@ class Recorder:
 
     def __init__(
         self,
+        books: Path,
         folder: Path,
         source: str,
         work: Plan,
@@ -37,7 +38,11 @@ class Recorder:
         screen: Screen,
         monitor: Monitor,
     ) -> None:
-        """`source` is the input's path, `expected` tells the seconds an utterance should last."""
+        """`source` is the input's path, `expected` tells the seconds an utterance should last.
+
+        The journal is in `books`, the audio under `folder`: the same, but for a shard.
+        """
+        self._books = books
         self._folder = folder
         self._source = Path(source).name
         self._work = work
@@ -45,7 +50,7 @@ class Recorder:
         self._screen = screen
         self._monitor = monitor
         self._stack = ExitStack()
-        self._journal = manifest.Journal(folder)
+        self._journal = manifest.Journal(books)
         self._pending: list[Record] = []
         self._twins: dict[str, list[Utterance]] = {}
         for twin in work.twins:
@@ -61,13 +66,13 @@ class Recorder:
         """Open the journal and the screen, and commit what needs no worker."""
         self._stack.enter_context(self._journal)
         self._stack.enter_context(self._screen)
-        removed = storage.remove_leftovers(self._folder)
+        removed = storage.remove_leftovers(self._books)
         if removed:
             log.info("removed %d unfinished files of an earlier run", removed)
         self._pending += self._work.settled
         spoken = {utterance.id for utterance in self._work.todo}
         kept = [id for id in self._twins if id not in spoken]
-        for record in manifest.read_in_order(self._folder, kept):
+        for record in manifest.read_in_order(self._books, kept):
             self._copy_twins(record)
         self._flush()
         return self
@@ -191,7 +196,11 @@ def write_tables(
 
     if complete:
         manifest.compact(folder, manifest.read_in_order(folder, work.ids))
-    manifest.write_csv(folder, counted(manifest.read_in_order(folder, work.ids)))
+    records = counted(manifest.read_in_order(folder, work.ids))
+    if work.shard:  # its manifest.csv would be in the wrong place for its files: `merge` writes it
+        deque(records, maxlen=0)
+    else:
+        manifest.write_csv(folder, records)
     _write_failed(folder, source, config, work, failed)
     missing = len(work.ids) - counts.total()
     if missing:

@@ -1,6 +1,7 @@
 """READ FIRST. The program: inputs -> plan -> coordinator over a pool of workers -> summary."""
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,19 @@ from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from batchtts import devices, inputs, manifest, models, output, plan, probe_cache, worker
+from batchtts import (
+    devices,
+    inputs,
+    manifest,
+    models,
+    output,
+    plan,
+    probe_cache,
+    shards,
+    storage,
+    summary,
+    worker,
+)
 from batchtts.config import Config
 from batchtts.coordinator import Coordinator, Outcome
 from batchtts.data import Row, Utterance
@@ -23,6 +36,7 @@ from batchtts.plan import Plan, Voice
 from batchtts.pools.local import LocalPool
 from batchtts.progress import Screen
 from batchtts.recorder import Recorder, write_tables
+from batchtts.shards import Coverage, Shard
 from batchtts.stop import Stopper, parse_deadline
 from batchtts.summary import Summary
 
@@ -47,6 +61,8 @@ class Options:
     """Forget what earlier runs did."""
     retry_failed: bool = False
     """Speak rows again that failed before."""
+    shard: Shard | None = None
+    """The part of the input that this process speaks; None: all of it."""
 
 
 @contextmanager
@@ -70,15 +86,19 @@ def generate(
         BatchttsError: nothing can be done, or not to the end; what was done stays done.
     """
     started = time.monotonic()
-    with OutputFolder(folder), _stopper(config) as stop:
+    books = shards.books(folder, options.shard)
+    with OutputFolder(books), _stopper(config) as stop:
+        storage.discard(books / summary.FILE)  # or a killed run would seem to have ended
         if options.fresh:
-            manifest.forget(folder)
+            manifest.forget(books)
         work = make_plan(source, config, folder, options, screen.say)
-        slots = devices.slots(config.devices)[: len(work.todo)] if work.todo else []
+        if work.shard:
+            screen.say(f"shard {work.shard['name']}: {len(work.ids)} of {work.shard['rows']} rows")
+        slots = own_slots(config)[: len(work.todo)] if work.todo else []
         _check_precision(work, slots, config)
         with (
             Monitor() as monitor,
-            Recorder(folder, source, work, expected_seconds, screen, monitor) as recorder,
+            Recorder(books, folder, source, work, expected_seconds, screen, monitor) as recorder,
         ):
             coordinator = Coordinator(
                 LeaseBook(work.todo, expected_seconds),
@@ -98,8 +118,8 @@ def generate(
             )
             outcome = coordinator.run() if slots else Outcome.DONE
         complete = outcome is Outcome.DONE
-        counts, reasons, suspects = write_tables(folder, source, config, work, complete=complete)
-        summary = Summary(
+        counts, reasons, suspects = write_tables(books, source, config, work, complete=complete)
+        result = Summary(
             outcome="done" if complete else "stopped",
             exit_code=stop.exit_code or (Exit.FAILED_ROWS if counts["failed"] else Exit.OK),
             counts=dict(counts),
@@ -112,11 +132,17 @@ def generate(
             reasons=dict(reasons.most_common()),
             timeline=recorder.timeline,
             load=monitor.summary(),
+            shard=work.shard,
         )
-        summary.add_times(recorder.tally.audio, time.monotonic() - started)
-        summary.add_figures(coordinator.figures())
-        summary.write(folder)
-        return summary
+        result.add_times(recorder.tally.audio, time.monotonic() - started)
+        result.add_figures(coordinator.figures())
+        result.write(books)
+        return result
+
+
+def own_slots(config: Config) -> list[Slot]:
+    """The device slots of this process."""
+    return shards.own_slots(devices.slots(config.devices), os.environ)
 
 
 def make_plan(
@@ -128,13 +154,17 @@ def make_plan(
         InputError: the input cannot be used; lists everything that is wrong with it.
     """
     rows = list(inputs.read_rows(source, config.input, say))[: options.limit]
-    prior = {} if options.fresh else manifest.read_prior(folder)
-    return plan.make_plan(
+    shard, coverage = options.shard, Coverage()
+    for row in rows if shard else ():
+        coverage.add(row.id)
+    prior = {} if options.fresh else manifest.read_prior(shards.books(folder, shard))
+    work = plan.make_plan(
         plan.utterances(
             _consumed(rows),
             config,
             voice_finder(source, config),
             folders=_folders(config, rows, prior),
+            owns=shard.owns if shard else lambda _: True,
         ),
         prior,
         lambda p: output.holds(folder / p.file, p.duration, p.sample_rate, p.bytes),
@@ -142,6 +172,9 @@ def make_plan(
         Path(source).name,
         retry_failed=options.retry_failed,
     )
+    if shard:
+        work.shard = {"name": shard.name, **coverage.facts()}
+    return work
 
 
 def _consumed(rows: list[Row]) -> Iterator[Row]:

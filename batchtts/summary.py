@@ -46,6 +46,8 @@ class Summary:
     """Audio seconds / wall seconds."""
     padding_share: float = 0.0
     """Padded / total positions in all batches."""
+    positions: int = 0
+    """Of all batches, padding included."""
     batches: int = 0
     batch_sizes: dict[str, int] = field(default_factory=dict)
     """Size of a batch -> how many there were."""
@@ -63,6 +65,8 @@ class Summary:
     """Effective number type of the models."""
     devices: dict[str, dict[str, float]] = field(default_factory=dict)
     """Slot -> shares of its time: busy, wait_prepare, wait_write, start."""
+    shard: dict[str, Any] = field(default_factory=dict)
+    """Of a shard: its name, and the rows and the digest of the whole input."""
     load: dict[str, Any] = field(default_factory=dict)
     """What the device monitor saw; empty where there is none."""
     reasons: dict[str, int] = field(default_factory=dict)
@@ -107,6 +111,7 @@ class Summary:
             if lives:
                 self.devices[slot] = _shares(lives)
         self.batch_sizes = {str(size): count for size, count in sorted(sizes.items())}
+        self.positions = padded
         self.padding_share = round(1 - real / padded, 4) if padded else 0.0
 
     def advice(self) -> str:
@@ -174,6 +179,8 @@ def render(summary: Summary, folder: Path) -> Table:
         row("reason", f"{count} x {reason}")
     if summary.advice():
         row("advice", summary.advice())
+    if summary.shard:
+        row("shard", f"{summary.shard['name']}; when all have ended: batchtts merge {folder}")
     row("folder", str(folder))
     return table
 
