@@ -66,7 +66,7 @@ def open_table(path: Path, config: InputConfig, needed: Collection[str], log: Lo
         lines = text_lines(path, encoding, column)
         return Table(columns=(column,), lines=lines, numbered_by_line=True)
     if kind == "jsonl":
-        return _json_table(path, encoding, config.columns.text)
+        return _json_table(path, encoding, needed)
     delimiter = config.delimiter or {"tsv": "\t", "psv": "|"}.get(kind)
     if delimiter is None:
         delimiter = _find_delimiter(path, encoding, needed)
@@ -90,17 +90,20 @@ def _kind(path: Path, config: InputConfig) -> str:
 
 
 def _check_readable(path: Path) -> None:
+    folder = path.parent
     try:
         mode = path.stat().st_mode
         if stat.S_ISREG(mode):
             path.open("rb").close()
             return
-        what = "is a folder" if stat.S_ISDIR(mode) else "is no plain file; standard input is -"
+        if stat.S_ISDIR(mode):
+            what, folder = "is a folder", path
+        else:
+            what = "is no plain file; standard input is -"
     except FileNotFoundError:
         what = "does not exist"
     except OSError as error:
         what = f"cannot be read: {error.strerror}"
-    folder = path if path.is_dir() else path.parent
     there = sorted(p.name for p in folder.glob("*") if p.suffix.lower() in KINDS)
     hint = f"; in its folder are {', '.join(there[:10])}" if there else ""
     message = f"{path} {what}{hint}"
@@ -120,11 +123,12 @@ def _first_cells(line: str, delimiter: str) -> list[str]:
     return next(csv.reader([line.rstrip("\r\n")], delimiter=delimiter), [])
 
 
-def _json_table(path: Path, encoding: str, text_column: str) -> Table:
+def _json_table(path: Path, encoding: str, needed: Collection[str]) -> Table:
     lines = json_lines(path, encoding)
     first = next(lines, None)
-    columns = (text_column,) if first is None or first.problem else tuple(first.cells)
-    return Table(columns=columns, lines=chain([first] if first else [], lines), varying=True)
+    # Where the first line is broken, the columns are taken on trust; each row has its own problem.
+    columns = needed if first is None or first.problem else first.cells
+    return Table(columns=tuple(columns), lines=chain([first] if first else [], lines), varying=True)
 
 
 def _find_delimiter(path: Path, encoding: str, needed: Collection[str]) -> str:
