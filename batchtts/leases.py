@@ -75,7 +75,8 @@ class LeaseBook:
             held.alone = True
             return self._lend(worker, held, self._suspects.popleft())
         regular = len(self._todo) - self._next + len(self._returned)
-        most = min(MAX_LEASE, -(-regular // (DEPTH * workers)))
+        share = DEPTH * workers if workers > 1 else 1
+        most = min(MAX_LEASE, -(-regular // share))
         chosen: list[Utterance] = []
         cost = 0.0
         while len(chosen) < most and cost < seconds:

@@ -14,7 +14,7 @@ from batchtts import output
 from batchtts.config import Config, load_config
 from batchtts.data import Lease, Record, Utterance
 from batchtts.devices import Slot
-from batchtts.messages import Busy, Bye, Done, Drain, Ready, Remark, Stats, Work
+from batchtts.messages import Busy, Bye, Done, Drain, Loading, Ready, Remark, Stats, Work
 from batchtts.models.fake import mark_of, read_mark
 from batchtts.worker import Worker, WorkerSpec
 
@@ -116,7 +116,7 @@ def test_every_file_says_its_own_text(tmp_path: Path) -> None:
 def test_the_order_of_what_a_worker_says(tmp_path: Path) -> None:
     _, others = work(tmp_path, [utterance(n, "text") for n in range(5)])
     kinds = [type(message) for message in others if not isinstance(message, Remark)]
-    assert kinds[0] is Ready
+    assert kinds[:2] == [Loading, Ready]
     assert kinds[-2:] == [Stats, Bye]
     busy = [message for message in others if isinstance(message, Busy)]
     assert sorted(i for message in busy for i in message.indexes) == list(range(5))
