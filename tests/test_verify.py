@@ -18,8 +18,9 @@ from batchtts.data import Record
 from batchtts.errors import Exit, UsageError
 from batchtts.models.base import Waveform
 from batchtts.verify import VerifyResult, render, verify
+from tests.conftest import CASES
 
-TEXTS = (Path(__file__).parent / "cases/spoken.txt").read_text("utf-8").splitlines()
+TEXTS = (CASES / "spoken.txt").read_text("utf-8").splitlines()
 """500 English texts of many kinds; many differ in a name or a number only."""
 RATE = 24_000
 
@@ -97,8 +98,8 @@ def clip(wave: Waveform, _: random.Random) -> Waveform:
 
 def buzz(wave: Waveform, _: random.Random) -> Waveform:
     ramp = np.arange(len(wave), dtype=np.float32)
-    wave: Waveform = np.float32(0.2) * np.sign(np.sin(2 * np.pi * 120 / RATE * ramp))
-    return wave
+    square: Waveform = np.float32(0.2) * np.sign(np.sin(2 * np.pi * 120 / RATE * ramp))
+    return square
 
 
 def silence(wave: Waveform, _: random.Random) -> Waveform:
