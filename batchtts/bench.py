@@ -95,26 +95,30 @@ def run(
     Raises:
         DeviceError: a batch does not fit into the memory.
     """
-    singles = [[item] for item in features]
     batches = _packed(features, limit, model.ragged)
-    _timed(model, singles[:WARM_UP_SINGLES], clock)
+    _timed(model, [[item] for item in features[:WARM_UP_SINGLES]], clock)
     audios, _ = _timed(model, batches, clock)
-    times: dict[bool, list[float]] = {True: [], False: []}
-    for number in range(rounds):
-        # The order is turned each time: a device that warms up or slows down favours neither.
-        for alone in (True, False) if number % 2 == 0 else (False, True):
-            _, seconds = _timed(model, singles if alone else batches, clock)
-            times[alone].append(seconds)
-    points = _fit_points(model, features, max(map(len, batches)), clock)
+    times = [_round(model, batches, clock) for _ in range(rounds)]
+    singles, batched = [alone for alone, _ in times], [together for _, together in times]
+    largest = max(map(len, batches))
+    audio_seconds = sum(len(audio.wave) for audio in audios) / model.sample_rate
+    points = _fit_points(model, features, largest, clock)
     fixed, item = _line(points)
     stages = {name: _time_stage(stage, audios, clock) for name, stage in (before or {}).items()}
-    stages["infer"] = median(times[False])
+    stages["infer"] = median(batched)
     stages |= {name: _time_stage(stage, audios, clock) for name, stage in (after or {}).items()}
     return BenchResult(
         texts=len(features),
-        single=_way(singles, audios, model, times[True]),
-        batch=_way(batches, audios, model, times[False]),
-        speedup=median(a / b for a, b in zip(times[True], times[False], strict=True)),
+        single=Way(
+            batches=len(features), largest=1, audio_seconds=audio_seconds, seconds=tuple(singles)
+        ),
+        batch=Way(
+            batches=len(batches),
+            largest=largest,
+            audio_seconds=audio_seconds,
+            seconds=tuple(batched),
+        ),
+        speedup=median(alone / together for alone, together in times),
         fixed_seconds=fixed,
         item_seconds=item,
         fit_points=tuple(points),
@@ -131,6 +135,22 @@ def _packed(features: Sequence[Features], limit: BatchLimit, ragged: bool) -> li
     while batch := packer.take(limit, ragged):
         batches.append(batch)
     return batches
+
+
+def _round(
+    model: Model, batches: Sequence[Sequence[Features]], clock: Clock
+) -> tuple[float, float]:
+    """Seconds of all texts one at a time, and in batches.
+
+    The ways take turns batch by batch, each first as often as the other, so that a device that
+    slows down, or a machine that others use too, favours neither.
+    """
+    seconds = {True: 0.0, False: 0.0}
+    for number, batch in enumerate(batches):
+        for alone in (True, False) if number % 2 == 0 else (False, True):
+            parts = [[item] for item in batch] if alone else [batch]
+            seconds[alone] += _timed(model, parts, clock)[1]
+    return seconds[True], seconds[False]
 
 
 def _timed(
@@ -180,20 +200,6 @@ def _time_stage(stage: Stage, audios: Sequence[Audio], clock: Clock) -> float:
     started = clock.now()
     stage(audios)
     return clock.now() - started
-
-
-def _way(
-    batches: Sequence[Sequence[Features]],
-    audios: Sequence[Audio],
-    model: Model,
-    seconds: Sequence[float],
-) -> Way:
-    return Way(
-        batches=len(batches),
-        largest=max(map(len, batches)),
-        audio_seconds=sum(len(audio.wave) for audio in audios) / model.sample_rate,
-        seconds=tuple(seconds),
-    )
 
 
 def render(result: BenchResult) -> RenderableType:

@@ -45,10 +45,10 @@ def test_padding_is_counted_and_groups_are_kept_apart() -> None:
 
 def test_the_ways_take_turns_after_a_warm_up() -> None:
     device = made_up()
-    bench.run(device, features_of([100] * 16), BatchLimit(max_items=16), device)
-    runs = [len(sizes) for sizes in device.tried][: 3 + 1 + 3 * 17]
-    single, batch = [1] * 16, [16]
-    assert runs == [1] * 3 + batch + single + batch + batch + single + single + batch
+    bench.run(device, features_of([100] * 4), BatchLimit(max_items=2), device, rounds=1)
+    runs = [len(sizes) for sizes in device.tried]
+    warm_up, first, second = [1, 1, 1, 2, 2], [1, 1, 2], [2, 1, 1]
+    assert runs[: len(warm_up) + 6] == warm_up + first + second
 
 
 def test_stages_stand_in_the_order_of_the_work() -> None:
