@@ -239,6 +239,22 @@ def voices() -> None:
 
 
 @app.command()
+def merge(
+    folder: Annotated[Path, typer.Argument(help="The output folder that the shards share.")],
+) -> None:
+    """Make one manifest of the shards of a run, and prove that they cover its input.
+
+    Example: batchtts merge out
+    """
+    from batchtts import merge as stage
+    from batchtts import summary
+
+    merged = stage.merge(folder)
+    err.print(summary.render(merged, folder))
+    raise typer.Exit(merged.exit_code)
+
+
+@app.command()
 def doctor(voice: VoiceName = None) -> None:
     """Tell what this machine has and what it lacks.
 

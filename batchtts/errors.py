@@ -75,6 +75,12 @@ class StorageError(BatchttsError):
     """The output folder cannot be written, as when the disk is full; resumable."""
 
 
+class IncompleteError(BatchttsError):
+    """Shards of a run are missing or do not cover its input; run them and merge again."""
+
+    exit_code = Exit.FAILED_ROWS
+
+
 class LockedError(BatchttsError):
     """Another run holds the output folder."""
 

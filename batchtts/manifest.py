@@ -144,6 +144,11 @@ def _lines(folder: Path, names: Sequence[str] = FIELDS) -> Iterator[tuple[int, d
         _log.warning("%s: %d lines are no records, ignored (line %s)", path, len(garbage), some)
 
 
+def records(folder: Path) -> Iterator[Record]:
+    """Line by line, as they stand: of a journal that was tidied, each record once, in order."""
+    return (Record(**known) for _, known in _lines(folder))
+
+
 def read(folder: Path) -> dict[str, Record]:
     """All records by id, the last line of an id counts; empty where there is no journal."""
     return {known["id"]: Record(**known) for _, known in _lines(folder)}
@@ -207,14 +212,14 @@ def compact(folder: Path, records: Iterable[Record]) -> None:
     storage.replace_by_lines(folder / JOURNAL, map(encode, records))
 
 
-def write_csv(folder: Path, records: Iterable[Record]) -> None:
+def write_csv(folder: Path, records: Iterable[Record], name: str = TABLE) -> None:
     """Write manifest.csv: one row a record, in the order given, `file_name` relative to it."""
     rows = (
         {**{name: getattr(record, name) for name in FIELDS}, "file_name": record.file}
         | {"verdict": record.checks.get("verdict", "")}
         for record in records
     )
-    storage.replace_by_lines(folder / TABLE, _csv_lines(rows, COLUMNS))
+    storage.replace_by_lines(folder / name, _csv_lines(rows, COLUMNS))
 
 
 def write_failed(
