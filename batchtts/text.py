@@ -117,8 +117,9 @@ def _sub(pattern: re.Pattern[str], to: str, text: str, notes: dict[str, int], no
 
 def _strip_urls(text: str, notes: dict[str, int], *, keep_domain: bool) -> str:
     def domain(match: re.Match[str]) -> str:
-        host = match[0].partition("://")[2] or match[0]
-        return re.split(r"[/?#:]", host)[0].rpartition("@")[2].removeprefix("www.")
+        address = match[0].partition("://")[2] or match[0]
+        host = re.split("[/?#]", address, maxsplit=1)[0].rpartition("@")[2].partition(":")[0]
+        return host[4:] if host.lower().startswith("www.") else host
 
     if keep_domain:  # an e-mail address is short and says who: it stays
         text, count = _URL.subn(domain, text)
