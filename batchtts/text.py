@@ -2,12 +2,22 @@
 
 import re
 import unicodedata
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from batchtts.config import TextConfig
+from batchtts.lexicon import apply_lexicon
 from batchtts.markup import strip_markup
+
+__all__ = [
+    "Cleaned",
+    "Piece",
+    "apply_lexicon",
+    "clean",
+    "split",
+    "split_finer",
+    "strip_unspeakable",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +106,9 @@ def _is_plain(text: str, config: TextConfig) -> bool:
         and text.isprintable()
         and "  " not in text
         and (config.markup == "literal" or not ("<" in text or "&" in text))
-        and (config.urls == "literal" or not ("://" in text or "www." in text or "@" in text))
+        and (
+            config.urls == "literal" or not ("://" in text or "@" in text or "www." in text.lower())
+        )
         and _MARKS.search(text) is None
         and _long_word(config.max_repeat).search(text) is None
     )
@@ -160,48 +172,6 @@ def strip_unspeakable(text: str, what: str) -> str:
     text = run.sub(lambda match: " " if " " in match[0] else "", text)
     text = re.sub(r" +(?=[,.;:!?…)\]}])", "", text)
     return re.sub(r" ?\n ?", "\n", text).strip()
-
-
-def apply_lexicon(text: str, lexicon: Mapping[str, str]) -> tuple[str, int]:
-    """Respell the words of a lexicon, the longest first.
-
-    A word in lower case stands for any case, one with capitals for itself alone. It must stand
-    alone: not inside of another word. Where a script has no spaces it may stand anywhere, and a
-    Korean word may be followed by its particle.
-
-    Returns:
-        The text, and how many words were respelled.
-    """
-    if not lexicon:
-        return text, 0
-    pattern, respellings = _compiled(lexicon)
-    return pattern.subn(lambda match: respellings[(match.lastindex or 0) - 1], text)
-
-
-_lexicons: dict[int, tuple[Mapping[str, str], re.Pattern[str], list[str]]] = {}
-"""Compiled lexicons by id(); holding the lexicon itself keeps its id from being used again."""
-
-
-def _compiled(lexicon: Mapping[str, str]) -> tuple[re.Pattern[str], list[str]]:
-    if id(lexicon) not in _lexicons:
-        # Of two words of one length the one with capitals goes first: it is the exact one.
-        words = sorted(lexicon, key=lambda word: (-len(word), word == word.lower()))
-        pattern = re.compile("|".join(f"({_word_pattern(word)})" for word in words))
-        _lexicons[id(lexicon)] = lexicon, pattern, [lexicon[word] for word in words]
-    return _lexicons[id(lexicon)][1:]
-
-
-# Scripts without spaces between words: Thai to Myanmar, Khmer, kana, Han.
-_UNSPACED = "[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
-_TAKES_PARTICLES = "[\uac00-\ud7a3]"
-
-
-def _word_pattern(word: str) -> str:
-    word = unicodedata.normalize("NFC", word)
-    escaped = re.escape(word) if word != word.lower() else f"(?i:{re.escape(word)})"
-    before = "" if re.match(_UNSPACED, word[0]) else r"(?<!\w)"
-    after = "" if re.match(f"{_UNSPACED}|{_TAKES_PARTICLES}", word[-1]) else r"(?!\w)"
-    return before + escaped + after
 
 
 def split(text: str, config: TextConfig, lang: str = "") -> list[Piece]:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from batchtts.config import TextConfig
 from batchtts.text import (
     Piece,
-    apply_lexicon,
     clean,
     split,
     split_finer,
@@ -241,36 +240,6 @@ def test_no_text_takes_long_to_clean(text: str) -> None:
 )
 def test_what_cannot_be_said_goes_with_its_gap(text: str, what: str, left: str) -> None:
     assert strip_unspeakable(text, what) == left
-
-
-# The lexicon
-
-
-def test_a_lexicon_respells_whole_words() -> None:
-    lexicon = {"nguyen": "win", "SQL": "sequel", "sql server": "sequel server", "C++": "see plus"}
-    text, count = apply_lexicon("Nguyen's SQL, sql, NoSQL and SQL Server in C++.", lexicon)
-    assert text == "win's sequel, sql, NoSQL and sequel server in see plus."
-    assert count == 4
-
-
-def test_a_word_with_capitals_is_exact_and_one_without_is_any() -> None:
-    lexicon = {"us": "us all", "US": "the States"}
-    assert apply_lexicon("US or us or Us", lexicon) == ("the States or us all or us all", 3)
-
-
-def test_a_lexicon_knows_scripts_without_spaces_and_particles() -> None:
-    lexicon = {"東京": "とうきょう", "김": "킴", "ﬁn": "x"}
-    assert apply_lexicon("新東京駅", lexicon) == ("新とうきょう駅", 1)
-    assert apply_lexicon("김이 왔다, 튀김", lexicon) == ("킴이 왔다, 튀김", 1)
-
-
-def test_an_empty_lexicon_changes_nothing() -> None:
-    assert apply_lexicon("A text.", {}) == ("A text.", 0)
-    assert apply_lexicon("A text.", {"b": "c"}) == ("A text.", 0)
-
-
-def test_a_respelling_is_not_respelled_again() -> None:
-    assert apply_lexicon("a b", {"a": "b", "b": r"\1 a"}) == (r"b \1 a", 2)
 
 
 # Splitting
