@@ -102,18 +102,14 @@ def _prove_coverage(folder: Path, parts: Mapping[Shard, Facts]) -> None:
         raise IncompleteError(message)
     everything = Coverage()
     for shard, part in parts.items():
-        before, own = 0, 0
+        before, own, in_place = 0, 0, True
         for record in manifest.records(shard.folder(folder)):
-            in_order = _line(record) > before
-            if not in_order or not shard.owns(record.id):
-                break
+            in_place = in_place and _line(record) > before and shard.owns(record.id)
             before, own = _line(record), own + 1
             everything.add(record.id)
-        if own != sum(part["counts"].values()):
-            message = (
-                f"{shard.folder(folder) / manifest.JOURNAL} is not as its run left it (record "
-                f"{own + 1}); {_again(shard)}"
-            )
+        if not in_place or own != sum(part["counts"].values()):
+            path = shard.folder(folder) / manifest.JOURNAL
+            message = f"{path} is not as its run left it; {_again(shard)}"
             raise IncompleteError(message)
     whole = next(iter(parts.values()))["shard"]
     if whole != whole | everything.facts():
