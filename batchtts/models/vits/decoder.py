@@ -112,6 +112,7 @@ class Decoder:
     def __init__(self, weights: Weights) -> None:
         geometry = weights.geometry
         self.slope = geometry.slope
+        self.dtype = weights.decoder_dtype
         self.pre = _load_conv(weights, "dec.conv_pre", 1)
         has_cond = "dec.cond.weight" in weights
         self.cond = weights.linear("dec.cond") if has_cond else None
@@ -160,7 +161,7 @@ class Decoder:
         whole, rest = divmod(rows.count, tile)
         sizes = [tile] * whole + ([-(-rest // step) * step] if rest else [])
         padding = sum(sizes) - rows.count + self.front
-        z = F.pad(z, (0, 0, self.front, padding))
+        z = F.pad(z, (0, 0, self.front, padding)).to(self.dtype)
         owner = F.pad(rows.owner, (self.front, padding))
         is_outside = np.ones(len(z), dtype=np.bool_)
         for start, length in zip(rows.starts + self.front, rows.lengths, strict=True):
@@ -177,7 +178,7 @@ class Decoder:
         x = self.pre(tile.latent)
         if self.cond is not None and speaker is not None:
             owner = tile.owner[first : first + len(x)]
-            x = x + self.cond(speaker)[owner]
+            x = x + self.cond(speaker).to(self.dtype)[owner]
         x = tile.clear(x, first, rate)
         for stage in self.stages:
             x = stage.up(F.leaky_relu_(x, self.slope)).reshape(-1, stage.channels)
@@ -188,7 +189,7 @@ class Decoder:
         x = self.post(F.leaky_relu_(x, _LAST_SLOPE))
         first += self.post.reach
         start = self.front * rate - first
-        return x[start : start + tile.frames * rate, 0].tanh()
+        return x[start : start + tile.frames * rate, 0].float().tanh()
 
     def _residual(
         self, stage: Stage, x: torch.Tensor, tile: Tile, first: int, rate: int
@@ -220,7 +221,7 @@ def _crop(x: torch.Tensor, margin: int) -> torch.Tensor:
 
 def _load_conv(weights: Weights, layer: str, dilation: int, scale: float = 1.0) -> Conv:
     weight = (weights.tensor(f"{layer}.weight") * scale)[:, :, None]
-    return Conv(weight.contiguous(memory_format=torch.channels_last), weights.bias(layer), dilation)
+    return _conv(weights, weight, weights.bias(layer), dilation)
 
 
 def _load_block(weights: Weights, number: int, dilations: tuple[int, ...]) -> Block:
@@ -244,8 +245,14 @@ def _load_up(weights: Weights, number: int, stride: int, scale: float) -> Conv:
     now, before = weight[..., :stride], weight[..., stride:]
     taps = torch.stack([before, now]).permute(3, 2, 1, 0)  # [stride, out, in, 2]
     bias = weights.bias(f"dec.ups.{number}")
+    bias = None if bias is None else bias.repeat(stride)
+    return _conv(weights, taps.flatten(0, 1)[:, :, None], bias, 1)
+
+
+def _conv(weights: Weights, weight: torch.Tensor, bias: torch.Tensor | None, dilation: int) -> Conv:
+    dtype = weights.decoder_dtype
     return Conv(
-        taps.flatten(0, 1)[:, :, None].contiguous(memory_format=torch.channels_last),
-        None if bias is None else bias.repeat(stride),
-        1,
+        weight.to(dtype).contiguous(memory_format=torch.channels_last),
+        None if bias is None else bias.to(dtype),
+        dilation,
     )

@@ -16,9 +16,10 @@ def precisions(device: str) -> tuple[str, ...]:
     """Precisions that are safe on this device; only the decoder is ever below fp32.
 
     Durations are rounded up to whole frames: text and durations in less than fp32 would change
-    the length of an utterance with its neighbours.
+    the length of an utterance with its neighbours. Against fp32 bf16 leaves 40 dB, and is twice
+    as fast on a CPU that has it (AMX), but many times slower on one that has not.
     """
-    return ("tf32", "fp32") if device.startswith("cuda") else ("fp32",)
+    return ("tf32", "fp32", "bf16") if device.startswith("cuda") else ("fp32", "bf16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,8 @@ class VitsModel:
         self.sample_rate = sample_rate
         self.precision = precision
         self._device = torch.device(device)
-        self._network = Network(Weights(tensors, geometry, self._device))
+        dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+        self._network = Network(Weights(tensors, geometry, self._device, dtype))
 
     def dummy(self, size: int) -> Features:
         """See `batchtts.models.base.Model`."""

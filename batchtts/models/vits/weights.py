@@ -74,6 +74,8 @@ class Weights:
     tensors: Tensors
     geometry: Geometry
     device: torch.device
+    decoder_dtype: torch.dtype = torch.float32
+    """Of the decoder's convolutions, nine tenths of the work; all else is float32."""
     shared: dict[str, torch.Tensor] = field(default_factory=dict)
     """Tensors already on the device."""
 
