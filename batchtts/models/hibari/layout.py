@@ -12,14 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 Indices = NDArray[np.int64]
 
 PROSODY_GAP = 24
 """Rows at 40 Hz: seven taps, dilation eight."""
+PROSODY_STEP = 8
+"""The prosody stream's length is a multiple of the largest dilation."""
 FRAME_GAP = 3
 """Rows at 80 Hz: seven taps."""
+TAPS = 7
 GROUP_WASTE = 32
 """Padded ids that cost as much as one more call of the text encoders."""
 
@@ -65,8 +69,8 @@ class Layout:
     """[N40] row of the text table for each prosody row; the zero row in the gaps."""
     prosody_gaps: Indices
     """Rows of the prosody stream that belong to no sequence."""
-    frame_rows: Indices
-    """[N80] row of the text table for each frame; the zero row in the gaps."""
+    frame_taps: Indices
+    """[N80, 7] product of the text table (row * 7 + tap) that each frame sums up."""
     frame_gaps: Indices
     """Frames that belong to no sequence."""
     frame_prosody: Indices
@@ -86,19 +90,30 @@ def make_layout(rows: Sequence[Indices], durations: Sequence[Indices], zero_row:
         zero_row: a row of the text table that is all zeros.
     """
     ticks = np.array([int(d.sum()) for d in durations])
+    counts = 2 * ticks
+    starts, prosody_starts = _starts(counts, FRAME_GAP), _starts(ticks, PROSODY_GAP)
     spoken = [np.repeat(r, d) for r, d in zip(rows, durations, strict=True)]
-    prosody_starts = _starts(ticks, PROSODY_GAP)
-    counts, starts = 2 * ticks, _starts(2 * ticks, FRAME_GAP)
+    prosody_rows = _with_gaps(spoken, PROSODY_GAP, zero_row)
+    missing = -len(prosody_rows) % PROSODY_STEP
+    rest = np.arange(missing) + len(prosody_rows)
+    frame_rows = _with_gaps([np.repeat(s, 2) for s in spoken], FRAME_GAP, zero_row)
     prosody = [(2 * s + np.arange(n)) for s, n in zip(prosody_starts, counts, strict=True)]
     return Layout(
-        prosody_rows=_with_gaps(spoken, PROSODY_GAP, zero_row),
-        prosody_gaps=_gaps(prosody_starts + ticks, PROSODY_GAP),
-        frame_rows=_with_gaps([np.repeat(s, 2) for s in spoken], FRAME_GAP, zero_row),
+        prosody_rows=np.pad(prosody_rows, (0, missing), constant_values=zero_row),
+        prosody_gaps=np.concatenate([_gaps(prosody_starts + ticks, PROSODY_GAP), rest]),
+        frame_taps=_taps(frame_rows, zero_row),
         frame_gaps=_gaps(starts + counts, FRAME_GAP),
         frame_prosody=_with_gaps(prosody, FRAME_GAP, 0),
         starts=starts,
         counts=counts,
     )
+
+
+def _taps(rows: Indices, zero_row: int) -> Indices:
+    """[N, 7] for each frame, the products of the rows around it."""
+    edge = TAPS // 2
+    around = np.pad(rows, edge, constant_values=zero_row)
+    return sliding_window_view(around, TAPS) * TAPS + np.arange(TAPS)
 
 
 def _starts(counts: Indices, gap: int) -> Indices:

@@ -54,10 +54,10 @@ class Sentence:
 class Encoded:
     """What the text encoders made of all sentences of a batch."""
 
-    text: Tensor
-    """[R, 128] rows for the decoder, row 0 is zero."""
+    products: Tensor
+    """[R * 7, 256] for the decoder, those of row 0 are zero."""
     prosody: Tensor
-    """[R, 192] rows for the prosody, row 0 is zero."""
+    """[R, 192] for the prosody, row 0 is zero."""
     rows: list[Indices]
     """For each sentence, the rows of its ids."""
     durations: list[Indices]
@@ -141,8 +141,8 @@ class HibariModel:
             begin += ids.size
         ticks = torch.cat(durations).cpu().numpy()
         return Encoded(
-            text=_with_zero_row(text),
-            prosody=_with_zero_row(prosody),
+            products=self._network.to_decoder(_with_zero_row(text)),
+            prosody=_with_zero_row([self._network.to_prosody(rows) for rows in prosody]),
             rows=rows,
             durations=[ticks[r - 1] for r in rows],
         )
@@ -154,13 +154,11 @@ class HibariModel:
         layout = make_layout(
             [encoded.rows[i] for i in run], [encoded.durations[i] for i in run], zero_row=0
         )
-        noise = np.zeros(len(layout.frame_rows), np.int64)
+        noise = np.zeros(len(layout.frame_taps), np.int64)
         for i, start, count in zip(run, layout.starts, layout.counts, strict=True):
             noise[start : start + count] = noise_rows(sentences[i].seed, int(count))
         pitch, energy = self._prosody(encoded.prosody, layout)
-        text = encoded.text[upload(layout.frame_rows, self._device)]
-        loudness = torch.stack([torch.log1p(pitch.relu()) / 5, energy], 1)
-        decoded = self._decode(torch.cat([text, loudness], 1), layout.frame_gaps, sizes.frames)
+        decoded = self._decode(encoded.products, pitch, energy, layout, sizes.frames)
         return self._sound(decoded, pitch, layout, noise, sizes.spectrum)
 
     def _prosody(self, rows: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
@@ -172,13 +170,20 @@ class HibariModel:
         gaps = upload(layout.frame_gaps, self._device)
         return pitch.mul(100).index_fill_(0, gaps, 0), energy.clone().index_fill_(0, gaps, 0)
 
-    def _decode(self, rows: Tensor, gaps: Indices, limit: int) -> Tensor:
-        """Rows [N, 130] -> [N, 256]; a single long sentence goes through in windows."""
-        total, pieces = len(rows), []
+    def _decode(
+        self, products: Tensor, pitch: Tensor, energy: Tensor, layout: Layout, limit: int
+    ) -> Tensor:
+        """Pitch and energy [N] and what the text adds -> [N, 256].
+
+        A single long sentence goes through in windows.
+        """
+        taps = upload(layout.frame_taps, self._device)
+        loudness = torch.stack([torch.log1p(pitch.relu()) / 5, energy], 1)
+        total, pieces = len(taps), []
         for begin in range(0, total, limit):
             low, high = max(begin - HALO, 0), min(begin + limit + HALO, total)
-            inside = gaps[(gaps >= low) & (gaps < high)] - low
-            decoded = self._network.decode(rows[None, low:high], upload(inside, self._device))
+            gaps = upload(_within(layout.frame_gaps, low, high), self._device)
+            decoded = self._network.decode(products, taps[low:high], loudness[low:high], gaps)
             pieces.append(decoded[begin - low : begin - low + limit])
         return torch.cat(pieces)
 
@@ -195,8 +200,8 @@ class HibariModel:
             high = min(low + limit, total)
             parts = self._network.spectrum(decoded[low:high])
             pieces = signal.synthesize(windows[low:high], parts, noise_there[low:high])
-            gaps = layout.frame_gaps[(layout.frame_gaps >= low) & (layout.frame_gaps < high)]
-            pieces.index_fill_(0, upload(gaps - low, self._device), 0)
+            gaps = upload(_within(layout.frame_gaps, low, high), self._device)
+            pieces.index_fill_(0, gaps, 0)
             for block, piece in enumerate(pieces.view(high - low, -1, HOP).unbind(1)):
                 sound[low + block : high + block] += piece
         signal.finish(sound, starts, counts)
@@ -204,6 +209,11 @@ class HibariModel:
         return torch.cat(
             [sound[EDGE + a : EDGE + b] for a, b in zip(layout.starts, ends, strict=True)]
         )
+
+
+def _within(rows: Indices, low: int, high: int) -> Indices:
+    """Those of the rows that are in [low, high), counted from low."""
+    return rows[(rows >= low) & (rows < high)] - low
 
 
 def _with_zero_row(pieces: Sequence[Tensor]) -> Tensor:

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as fn
 
+from batchtts.models.hibari.layout import TAPS
+
 BINS = 601
 """Frequencies of a spectral frame."""
 PADDED_BINS = 608
@@ -21,7 +23,9 @@ PARTS = (0, 2, 3, 1, 4)
 the free part, then the angles of the harmonics and of the free part."""
 PROSODY_DILATIONS = (1, 2, 4, 8, 1, 2)
 DECODER_BLOCKS = 8
-HALO = 3 * (1 + DECODER_BLOCKS)
+TEXT = 128
+"""Channels of the decoder's text input; pitch and energy follow."""
+HALO = TAPS // 2 * (1 + DECODER_BLOCKS)
 """Rows on each side that a decoded row depends on: seven-tap convolutions, dec_in included."""
 
 Parameters = Mapping[str, Tensor]
@@ -40,30 +44,32 @@ class Linear:
 
 
 class Depthwise:
-    """A convolution per channel over [B, T, C].
+    """A convolution per channel over [B, T, C], T a multiple of the dilation.
 
-    As a 2-D convolution on a channels-last view: Conv1d is ten times slower on the CPU.
+    As a 2-D convolution on a channels-last view: Conv1d is ten times slower on the CPU, and so is
+    a dilation. A dilated row sees every eighth row, say: as an image eight columns wide, that is a
+    plain convolution down the columns.
     """
 
     def __init__(self, p: Parameters, name: str, dilation: int) -> None:
-        weight = p[f"{name}.weight"].unsqueeze(2)
-        self.weight = weight.contiguous(memory_format=torch.channels_last)
+        self.weight = p[f"{name}.weight"].unsqueeze(2 if dilation == 1 else 3)
         self.bias = p[f"{name}.bias"]
-        self.padding = dilation * (weight.shape[-1] // 2)
+        self.padding = tuple(size // 2 for size in self.weight.shape[2:])
         self.dilation = dilation
 
     def __call__(self, x: Tensor) -> Tensor:
         """[B, T, C] -> [B, T, C]."""
-        image = x.unsqueeze(1).permute(0, 3, 1, 2)
+        image = (
+            x.unsqueeze(1) if self.dilation == 1 else x.view(len(x), -1, self.dilation, x.shape[-1])
+        )
         y = fn.conv2d(
-            image,
+            image.permute(0, 3, 1, 2),
             self.weight,
             self.bias,
-            padding=(0, self.padding),
-            dilation=(1, self.dilation),
+            padding=self.padding,
             groups=x.shape[-1],
         )
-        return y.permute(0, 2, 3, 1).squeeze(1)
+        return y.permute(0, 2, 3, 1).reshape(x.shape)
 
 
 class Block:
@@ -145,14 +151,14 @@ class Network:
         self.prosody_text = TextEncoder(p, "pn.text", loops=6)
         self._duration = (p["pn.dur.0.weight"], p["pn.dur.0.bias"])
         self._log_duration = Linear(p["pn.dur.2.weight"].squeeze(-1), p["pn.dur.2.bias"])
-        self._prosody_in = Linear(p["pn.pro_in.weight"].squeeze(-1), p["pn.pro_in.bias"])
+        self._to_prosody = Linear(p["pn.pro_in.weight"].squeeze(-1), p["pn.pro_in.bias"])
         self._prosody = [
             Block(p, f"pn.pro.{i}", dilation) for i, dilation in enumerate(PROSODY_DILATIONS)
         ]
         self._prosody_out = Linear(p["pn.pro_out.weight"].squeeze(-1), p["pn.pro_out.bias"])
-        self._decoder_in = Linear(
-            p["m.dec_in.weight"].transpose(1, 2).flatten(1), p["m.dec_in.bias"]
-        )
+        taps = p["m.dec_in.weight"]
+        self._taps = taps[:, :TEXT].permute(2, 0, 1).flatten(0, 1)
+        self._decoder_in = Linear(taps[:, TEXT:].flatten(1), p["m.dec_in.bias"])
         self._decoder = [Block(p, f"m.dec.{i}", dtype=dtype) for i in range(DECODER_BLOCKS)]
         self._head = Linear(*_padded_head(p), dtype=dtype)
 
@@ -171,6 +177,10 @@ class Network:
         log = self._log_duration(y.transpose(1, 2)).squeeze(-1)
         return torch.clamp(torch.round((torch.exp(log) - 1) / speed), min=1).long()
 
+    def to_prosody(self, rows: Tensor) -> Tensor:
+        """Rows [n, 192] of the prosody's text encoder, one per id -> input of `prosody`."""
+        return self._to_prosody(rows)
+
     def prosody(self, rows: Tensor, gaps: Tensor) -> Tensor:
         """Pitch and energy.
 
@@ -181,15 +191,35 @@ class Network:
         Returns:
             [N, 2, 2]: (pitch / 100 Hz, energy) x two frames of 12.5 ms.
         """
-        x = self._prosody_in(rows).index_fill_(1, gaps, 0)
+        x = rows
         for block in self._prosody:
             x = block(x).index_fill_(1, gaps, 0)
         return self._prosody_out(x)[0].view(-1, 2, 2)
 
-    def decode(self, rows: Tensor, gaps: Tensor) -> Tensor:
-        """Rows [1, N, 130] at 80 Hz (text, pitch, energy) -> [N, 256]; `gaps` are kept at zero."""
-        taps = fn.pad(rows[0], (0, 0, 3, 3)).unfold(0, 7, 1).transpose(1, 2).flatten(1)
-        x = self._decoder_in(taps).index_fill_(0, gaps, 0).unsqueeze(0)
+    def to_decoder(self, rows: Tensor) -> Tensor:
+        """Rows [n, 128] of the text encoder, one per id -> [n * 7, 256], what each adds to frames.
+
+        The first convolution of the decoder is linear and its text input is constant over an id,
+        so that its products are needed once per id and tap, not once per frame.
+        """
+        return fn.linear(rows, self._taps).view(len(rows) * TAPS, -1)
+
+    def decode(self, products: Tensor, taps: Tensor, loudness: Tensor, gaps: Tensor) -> Tensor:
+        """Decode a stream of frames.
+
+        Args:
+            products: what `to_decoder` made.
+            taps: [N, 7] the products that each frame sums up.
+            loudness: [N, 2] log pitch and energy, zero in the gaps.
+            gaps: frames to keep at zero.
+
+        Returns:
+            [N, 256]
+        """
+        edge = TAPS // 2
+        seen = fn.pad(loudness, (0, 0, edge, edge)).unfold(0, TAPS, 1).flatten(1)
+        x = fn.embedding_bag(taps, products, mode="sum").add_(self._decoder_in(seen))
+        x = x.index_fill_(0, gaps, 0).unsqueeze(0)
         for block in self._decoder:
             x = block(x).index_fill_(1, gaps, 0)
         return x[0]

@@ -119,18 +119,18 @@ class Signal:
             [n, 1200] to be added up with a hop of 300 samples.
         """
         harmonics = torch.fft.rfft(windows * self.analysis)
-        noise = self.noise[noise_rows]
+        noise = self.noise.index_select(0, noise_rows)
         size, angle = parts[:, :3].clamp_(max=MAX_LOG).exp_(), parts[:, 3:]
         angle[:, 0].tanh_().mul_(torch.pi)
         across, up = angle.cos(), angle.sin()
         across *= size[:, ::2]
         up *= size[:, ::2]
         noise *= size[:, 1:2]
-        real = noise[:, 0].add_(across[:, 1])
-        real.addcmul_(across[:, 0], harmonics.real).addcmul_(up[:, 0], harmonics.imag, value=-1)
-        imaginary = noise[:, 1].add_(up[:, 1])
-        imaginary.addcmul_(across[:, 0], harmonics.imag).addcmul_(up[:, 0], harmonics.real)
-        pieces: Tensor = torch.fft.irfft(torch.complex(real, imaginary))
+        noise[:, 0] += across[:, 1]
+        noise[:, 1] += up[:, 1]
+        spectrum = torch.complex(noise[:, 0], noise[:, 1])
+        spectrum.addcmul_(torch.complex(across[:, 0], up[:, 0]), harmonics)
+        pieces: Tensor = torch.fft.irfft(spectrum)
         return pieces.mul_(self.synthesis)
 
     def finish(self, sound: Tensor, starts: Tensor, counts: Tensor) -> None:

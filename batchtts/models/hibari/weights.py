@@ -22,11 +22,10 @@ def read_weights(path: Path) -> Weights:
         VoiceError: the file is missing, damaged, or not a hibari voice.
     """
     import onnx
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
         graph = onnx.load(str(path)).graph
-    except (OSError, DecodeError) as error:
+    except Exception as error:  # noqa: BLE001 - protobuf's own errors have no public base
         message = f"{path} cannot be read as an ONNX file: {error}"
         raise VoiceError(message) from None
     values = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
