@@ -287,7 +287,8 @@ def test_marks_alone_are_no_segment() -> None:
 
 
 ANY_TEXT = st.text(
-    st.one_of(st.characters(), st.sampled_from('ab .,!?"\n가나다。、「」…')), max_size=120
+    st.one_of(st.characters(codec="utf-8"), st.sampled_from('ab .,!?"\n가나다。、「」…')),
+    max_size=120,
 )
 
 
