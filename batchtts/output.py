@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [  # with what stands in formats, names and storage: all that writing a file needs
     "Written",
     "collision_key",
+    "describe",
     "extension",
     "file_for",
     "holds",
@@ -218,7 +219,7 @@ def holds(path: Path, duration: float, sample_rate: int, num_bytes: int | None) 
         size = path.stat().st_size
         if size == 0 or (num_bytes is not None and size != num_bytes):
             return False
-        channels, rate, num_samples = _describe(path)
+        channels, rate, num_samples = describe(path)
     except (OSError, ValueError):
         return False
     # A record's duration is rounded to a tenth of a millisecond; MP3 counts whole frames.
@@ -231,7 +232,7 @@ def holds(path: Path, duration: float, sample_rate: int, num_bytes: int | None) 
     )
 
 
-def _describe(path: Path) -> tuple[int, int, int]:
+def describe(path: Path) -> tuple[int, int, int]:
     """Channels, Hz and samples per channel, as the header says.
 
     Raises:

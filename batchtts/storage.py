@@ -3,8 +3,8 @@
 import os
 import re
 import shutil
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from batchtts.errors import StorageError
@@ -55,22 +55,48 @@ def replace(path: Path, parts: Sequence[bytes | memoryview], number: int = 0) ->
         raise storage_error(path.parent, error) from error
 
 
-def replace_by_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """Put a file of any length in place at once, synced to the disk.
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Gives a temporary name beside `path`; what was written there takes its place at the end.
 
     Raises:
         StorageError: the folder cannot be written; what was there is still there.
     """
     temp = temporary(path, 0)
     try:
-        with open(create(temp), "wb") as file:
-            file.writelines(lines)
-            file.flush()
-            os.fsync(file.fileno())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temp
         temp.replace(path)
     except OSError as error:
-        discard(temp)
         raise storage_error(path.parent, error) from error
+    finally:
+        discard(temp)
+
+
+def replace_by_lines(path: Path, lines: Iterable[bytes]) -> None:
+    """Put a file of any length in place at once, synced to the disk.
+
+    Raises:
+        StorageError: as for `replacing`.
+    """
+    with replacing(path) as temp, temp.open("wb") as file:
+        file.writelines(lines)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def copy(source: Path, target: Path) -> None:
+    """Give a file a second name where the file system can, else a second body; at once.
+
+    Raises:
+        StorageError: as for `replacing`.
+    """
+    with replacing(target) as temp:
+        temp.unlink(missing_ok=True)
+        try:
+            os.link(source, temp)
+        except OSError:
+            shutil.copyfile(source, temp)
 
 
 def discard(path: Path) -> None:
