@@ -4,8 +4,6 @@ It is the coordinator's watcher and the only writer of the manifest.
 """
 
 import logging
-import os
-import shutil
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -129,7 +127,7 @@ class Recorder:
             file = ""
             if record.status == "ok":
                 file = twin.file
-                copy(self._folder / record.file, self._folder / file)
+                storage.copy(self._folder / record.file, self._folder / file)
                 self.copied += 1
             self._pending.append(
                 record_of(
@@ -148,26 +146,6 @@ class Recorder:
                     finished_at=now(),
                 )
             )
-
-
-def copy(source: Path, target: Path) -> None:
-    """Give a file a second name where the file system can, else a second body; at once.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
-    temporary = storage.temporary(target, 0)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.unlink(missing_ok=True)
-        try:
-            os.link(source, temporary)
-        except OSError:
-            shutil.copyfile(source, temporary)
-        temporary.replace(target)
-    except OSError as error:
-        storage.discard(temporary)
-        raise storage.storage_error(target.parent, error) from error
 
 
 def write_tables(
