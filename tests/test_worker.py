@@ -115,7 +115,7 @@ def test_every_file_says_its_own_text(tmp_path: Path) -> None:
 
 def test_the_order_of_what_a_worker_says(tmp_path: Path) -> None:
     _, others = work(tmp_path, [utterance(n, "text") for n in range(5)])
-    kinds = [type(message) for message in others if not isinstance(message, Remark)]
+    kinds = [type(m) for m in others if not isinstance(m, Remark)]
     assert kinds[:2] == [Loading, Ready]
     assert kinds[-2:] == [Stats, Bye]
     busy = [message for message in others if isinstance(message, Busy)]
