@@ -10,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -90,6 +90,10 @@ def generate(
     ] = None,
     probe: Probe = None,
     shard: ShardName = None,
+    pool: Annotated[
+        Literal["local", "ray"],
+        typer.Option(help="Where workers run: this machine, or a Ray cluster (RAY_ADDRESS)."),
+    ] = "local",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
 ) -> None:
     """Speak a whole file into a folder.
@@ -110,7 +114,9 @@ def generate(
     settings = _settings(config, overrides)
     folder = output or Path(settings.output.dir or _default_folder(source))
     part = shards.from_environment(shard, os.environ)
-    options = run.Options(limit=limit, fresh=fresh, retry_failed=retry_failed, shard=part)
+    options = run.Options(
+        limit=limit, fresh=fresh, retry_failed=retry_failed, shard=part, pool=pool
+    )
     with run.as_file(source) as texts:
         screen = screen_for(err, quiet=quiet)
         if dry_run:

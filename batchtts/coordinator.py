@@ -89,6 +89,7 @@ class Coordinator:
         *,
         patience: Patience | None = None,
         recycle_bytes: int | None = None,
+        joined: Callable[[], Sequence[Slot]] = tuple,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Set up; nothing starts before `run`.
@@ -102,6 +103,7 @@ class Coordinator:
             stop: asked whether to stop.
             patience: how long to wait for what.
             recycle_bytes: a worker that holds more memory than this is replaced; None: never.
+            joined: asked again and again for slots that have come during the run.
             clock: seconds, for all waiting.
         """
         self._book = book
@@ -113,6 +115,7 @@ class Coordinator:
         self._watcher = watcher
         self._stop = stop
         self._recycle_bytes = recycle_bytes
+        self._joined = joined
         self._clock = clock
 
     @property
@@ -149,6 +152,9 @@ class Coordinator:
 
     def _fill_seats(self) -> None:
         now = self._clock()
+        for slot in self._joined():
+            self._seats.append(Seat(slot, self._patience))
+            self._watcher.event(f"{slot.label} has joined", aloud=True)
         for seat in self._seats:
             if not seat.worker and not seat.lost and now >= seat.restart_at and self._book.waiting:
                 self._start(seat)
@@ -171,8 +177,7 @@ class Coordinator:
         """
         working = [seat for seat in self._seats if seat.worker and not seat.draining]
         for seat in working:
-            speed = seat.speed(self._clock())
-            seconds = speed * LEASE_WALL_SECONDS if speed else FIRST_LEASE_SECONDS
+            seconds = seat.speed * LEASE_WALL_SECONDS if seat.speed else FIRST_LEASE_SECONDS
             idle = not self._book.held_by(seat.worker)
             while seat.ready and (
                 lease := self._book.take(seat.worker, workers=len(working), seconds=seconds)
@@ -217,7 +222,7 @@ class Coordinator:
 
     def _commit(self, seat: Seat, message: Done) -> None:
         for index, record in message.records:
-            seat.done(index, record.duration)
+            seat.done(index, record.duration, self._clock())
             utterance = self._book.settle(index)
             if utterance is not None:
                 self._watcher.commit(utterance, record)
@@ -229,7 +234,7 @@ class Coordinator:
     def _peers(self, seat: Seat) -> float | None:
         """Speed of the slowest other worker on a device of this kind; None while unknown."""
         speeds = (
-            peer.speed(self._clock())
+            peer.speed
             for peer in self._seats
             if peer is not seat and peer.slot.device == seat.slot.device
         )

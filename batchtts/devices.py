@@ -108,12 +108,19 @@ def _device_env(name: str) -> dict[str, str]:
     number = int(name.removeprefix("cuda:"))
     entries = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     named = os.environ.get("CUDA_VISIBLE_DEVICES") is not None
-    env = {"CUDA_VISIBLE_DEVICES": entries[number].strip() if named else str(number)}
-    if "PYTORCH_ALLOC_CONF" not in os.environ and "PYTORCH_CUDA_ALLOC_CONF" not in os.environ:
-        # Batches of ever new lengths leave holes in fixed segments (C85). Safe, since no tensor
-        # ever goes from one process to another.
-        env["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
-    return env
+    visible = entries[number].strip() if named else str(number)
+    return {"CUDA_VISIBLE_DEVICES": visible} | allocator_env()
+
+
+def allocator_env() -> dict[str, str]:
+    """How torch shall hold GPU memory, unless the user has said so.
+
+    Batches of ever new lengths leave holes in fixed segments (C85). Growing ones are safe, since no
+    tensor ever goes from one process to another.
+    """
+    if "PYTORCH_ALLOC_CONF" in os.environ or "PYTORCH_CUDA_ALLOC_CONF" in os.environ:
+        return {}
+    return {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 
 
 def _default_split() -> CpuSplit:

@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 from batchtts import (
     devices,
@@ -28,11 +29,12 @@ from batchtts.config import Config
 from batchtts.coordinator import Coordinator, Outcome
 from batchtts.data import Row, Utterance
 from batchtts.devices import Slot
-from batchtts.errors import Exit, InputError, VoiceError
-from batchtts.folder import OutputFolder
+from batchtts.errors import Exit, InputError, MissingExtraError, VoiceError
+from batchtts.folder import LOCK, OutputFolder
 from batchtts.leases import LeaseBook
 from batchtts.monitor import Monitor
 from batchtts.plan import Plan, Voice
+from batchtts.pools.base import Pool
 from batchtts.pools.local import LocalPool
 from batchtts.progress import Screen
 from batchtts.recorder import Recorder, write_tables
@@ -47,6 +49,8 @@ FOLDERS_ABOVE = 5000
 PROBE_SAMPLES = 128
 """Most texts of a voice that the probe may use."""
 MAX_PREPARE_PROCESSES = 8
+OpenPool = tuple[Pool, Sequence[Slot], Callable[[], Sequence[Slot]]]
+"""A pool, its slots, and what tells of those that join later."""
 RECYCLE_BYTES = 12 * 2**30
 """A worker that holds more host memory than this leaks, and is replaced."""
 
@@ -61,6 +65,8 @@ class Options:
     """Forget what earlier runs did."""
     retry_failed: bool = False
     """Speak rows again that failed before."""
+    pool: Literal["local", "ray"] = "local"
+    """Workers as processes of this machine, or as actors of a Ray cluster."""
     shard: Shard | None = None
     """The part of the input that this process speaks; None: all of it."""
 
@@ -94,15 +100,15 @@ def generate(
         work = make_plan(source, config, folder, options, screen.say)
         if work.shard:
             screen.say(f"shard {work.shard['name']}: {len(work.ids)} of {work.shard['rows']} rows")
-        slots = own_slots(config)[: len(work.todo)] if work.todo else []
-        _check_precision(work, slots, config)
+        open_pool = _ray_pool if options.pool == "ray" else _local_pool
+        pool, slots, joined = open_pool(work, config, books)
         with (
             Monitor() as monitor,
             Recorder(books, folder, source, work, expected_seconds, screen, monitor) as recorder,
         ):
             coordinator = Coordinator(
                 LeaseBook(work.todo, expected_seconds),
-                LocalPool(worker.run),
+                pool,
                 slots,
                 partial(
                     worker_spec,
@@ -115,8 +121,9 @@ def generate(
                 recorder,
                 stop,
                 recycle_bytes=RECYCLE_BYTES,
+                joined=joined,
             )
-            outcome = coordinator.run() if slots else Outcome.DONE
+            outcome = coordinator.run()
         complete = outcome is Outcome.DONE
         counts, reasons, suspects = write_tables(books, source, config, work, complete=complete)
         result = Summary(
@@ -140,9 +147,25 @@ def generate(
         return result
 
 
-def own_slots(config: Config) -> list[Slot]:
-    """The device slots of this process."""
-    return shards.own_slots(devices.slots(config.devices), os.environ)
+def _local_pool(work: Plan, config: Config, _books: Path) -> OpenPool:
+    """Processes of this machine, one a device slot."""
+    slots: Sequence[Slot] = ()
+    if work.todo:
+        slots = shards.own_slots(devices.slots(config.devices), os.environ)[: len(work.todo)]
+        _check_precision(work, slots, config)
+    return LocalPool(worker.run), slots, tuple
+
+
+def _ray_pool(work: Plan, config: Config, books: Path) -> OpenPool:
+    """Actors of a Ray cluster, wherever it has devices."""
+    if not work.todo:
+        return _local_pool(work, config, books)
+    try:
+        from batchtts.pools.ray import RayPool
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("--pool ray", "ray") from error
+    pool = RayPool(worker.run, config.devices, books / LOCK)
+    return pool, pool.joined(), pool.joined
 
 
 def make_plan(
