@@ -91,7 +91,7 @@ def _first_fault(path: Path, codec: str) -> _Fault | None:
         except UnicodeDecodeError as error:
             text = error.object[: error.start].decode(codec, "replace")
             return _Fault(offset - len(pending) + error.start, lines + text.count("\n") + 1)
-        except UnicodeError:  # a UTF-16 or UTF-32 file that ends in half a character
+        except UnicodeError:  # UTF-16 without its mark
             return _Fault(offset, lines + 1)
         offset += len(chunk)
     return None

@@ -120,7 +120,8 @@ def _check_columns(path: Path, table: Table, needed: tuple[str, ...], *, exact: 
     if not missing:
         return
     wanted, there = ", ".join(map(repr, missing)), ", ".join(table.columns)
-    message = f"{path}: no column {wanted}; the columns are {there}"
+    hint = "" if exact else "; name it in the config, `input: {columns: {text: ...}}`"
+    message = f"{path}: no column {wanted}; the columns are {there}{hint}"
     raise InputError(message)
 
 
@@ -141,6 +142,7 @@ class _Ids:
         # Numbers alone are distinct: no need to keep a million of them.
         self._checked = table.varying or self.column in table.columns
         self._lines: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
         self._problems: list[str] = []
 
     def of(self, index: int, line: Line) -> str:
@@ -156,9 +158,10 @@ class _Ids:
 
     def _second(self, name: str, first: int, line: int) -> str:
         if self._suffix:
-            count = 2
+            count = self._counts.get(name, 1) + 1
             while self._lines.setdefault(f"{name}-{count}", line) != line:
                 count += 1
+            self._counts[name] = count
             return f"{name}-{count}"
         self._problems.append(
             f"{self._path}:{line}: the id {name!r} is already used on line {first}"

@@ -248,12 +248,15 @@ def split_finer(text: str) -> list[str]:
     """
     text = text.strip()
     middle, margin = len(text) / 2, len(text) / 5
+    spoken = [place for place, char in enumerate(text) if char.isalnum()] or [0]
     clauses = [match.end() for match in _CLAUSE.finditer(text)]
     clauses = [cut for cut in clauses if margin <= cut <= len(text) - margin]
     for cuts in (clauses, [match.end() for match in _SPACE.finditer(text)]):
-        for cut in sorted(cuts, key=lambda place: abs(place - middle)):
-            if _speaks(text[:cut]) and _speaks(text[cut:]):
-                return [text[:cut].strip(), text[cut:].strip()]
+        # Neither part is to be marks alone: no voice can say that.
+        cuts = [cut for cut in cuts if spoken[0] < cut <= spoken[-1]]  # noqa: PLW2901
+        if cuts:
+            cut = min(cuts, key=lambda place: abs(place - middle))
+            return [text[:cut].strip(), text[cut:].strip()]
     if len(text) < 2:
         return [text]
     cut = len(text) // 2

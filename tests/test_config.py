@@ -55,6 +55,18 @@ def test_words_of_the_command_line_become_what_the_field_is(tmp_path: Path) -> N
     ]
 
 
+def test_a_switch_of_the_command_line_is_true_or_false(tmp_path: Path) -> None:
+    assert load(tmp_path, "", output__trim_silence="true").output.trim_silence is True
+    assert faults(tmp_path, "", output__trim_silence="maybe") == [
+        "command line: output.trim_silence: maybe: must be true or false"
+    ]
+
+
+def test_an_option_does_not_hide_a_fault_of_the_file(tmp_path: Path) -> None:
+    (fault,) = faults(tmp_path, "output: 5", output__dir="out")
+    assert fault.startswith("run.yaml:1:9: output: 5: must be a section with")
+
+
 def test_a_missing_file_names_its_neighbours(tmp_path: Path) -> None:
     (tmp_path / "night.yaml").touch()
     with pytest.raises(ConfigError, match=r"no config file .*nihgt.yaml; there are: night.yaml"):
@@ -209,6 +221,8 @@ def test_devices_are_a_list_or_words_with_commas(tmp_path: Path) -> None:
     ("text", "fault"),
     [
         ("output: 5", "1:9: output: 5: must be a section with dir, preset"),
+        ("voice: true", '1:8: voice: true: must be text; write it in quotes, "true"'),
+        ("options: {a: {b: [010]}}", "1:14: options.a: {b: [010]}: YAML reads it as the octal"),
         ("- a", "1:1: a config is keys with values, such as `speed: 1.2`"),
         ("text: {lexicon: {a: 5, '': x}}", "1:28: text.lexicon.: must not be empty"),
         ("text: {lexicon: {on: off}}", "text.lexicon.on: off: must be text, but YAML reads off"),

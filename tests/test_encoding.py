@@ -73,6 +73,12 @@ def test_half_a_character_at_the_end_is_a_fault(tmp_path: Path) -> None:
         chosen(path)
 
 
+def test_utf_16_is_not_taken_for_marked_when_it_is_not(tmp_path: Path) -> None:
+    path = file(tmp_path, "Plain English.\n".encode("utf-16-le"))
+    with pytest.raises(InputError, match=r"a.txt:1: byte 0x50 at offset 0 is not UTF-16"):
+        chosen(path, "utf-16")
+
+
 @settings(max_examples=80, deadline=None)
 @given(st.text(max_size=40), st.text(max_size=40), st.integers(1, 7), st.booleans())
 def test_the_bad_byte_is_found_wherever_the_pieces_are_cut(

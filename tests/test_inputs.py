@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from batchtts.config import Columns, InputConfig
 from batchtts.data import Row
-from batchtts.errors import Exit, InputError
+from batchtts.errors import Exit, InputError, MissingExtraError
 from batchtts.inputs import read_cells, read_rows, spool_stdin
 from tests.conftest import CASES
 
@@ -216,7 +216,16 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
 
 def test_a_missing_text_column_shows_the_header(tmp_path: Path) -> None:
     path = write(tmp_path, "a.csv", "id,txt\n1,One.\n")
-    assert refusal(path) == "a.csv: no column 'text'; the columns are id, txt"
+    assert refusal(path) == (
+        "a.csv: no column 'text'; the columns are id, txt; "
+        "name it in the config, `input: {columns: {text: ...}}`"
+    )
+
+
+def test_a_header_in_a_pipe_file_is_said_aloud(tmp_path: Path) -> None:
+    log: list[str] = []
+    assert texts(rows_of(write(tmp_path, "a.psv", "id|text\n1|One.\n"), log)) == {"1": "One."}
+    assert log == [f"{tmp_path}/a.psv:1: the first row names the columns: id | text"]
 
 
 # Ids
@@ -236,6 +245,13 @@ def test_a_suffix_makes_no_new_duplicate(tmp_path: Path) -> None:
     path = write(tmp_path, "a.csv", "id,text\nx,1\nx-2,2\nx,3\nx,4\nx-2,5\n")
     ids = [row.id for row in rows_of(path, on_duplicate="suffix")]
     assert ids == ["x", "x-2", "x-3", "x-4", "x-2-2"]
+
+
+def test_many_rows_of_one_id_take_no_time(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", "id,text\n" + "same,A text.\n" * 20_000)
+    begin = time.process_time()
+    assert rows_of(path, on_duplicate="suffix")[-1].id == "same-20000"
+    assert time.process_time() - begin < 3
 
 
 def test_at_most_twenty_faults_are_listed(tmp_path: Path) -> None:
@@ -458,6 +474,13 @@ def test_a_sheet_must_name_its_columns(tmp_path: Path) -> None:
     path = sheet(tmp_path, [["Alpha."], ["Beta."]])
     assert "the first row names no column 'text'; it is: Alpha.." in refusal(path)
     assert texts(rows_of(path, header="no")) == {"000001": "Alpha.", "000002": "Beta."}
+
+
+def test_a_sheet_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = sheet(tmp_path, [["text"], ["Alpha."]])
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'batchtts\[xlsx\]'"):
+        rows_of(path)
 
 
 def test_what_is_no_sheet_is_refused(tmp_path: Path) -> None:

@@ -340,6 +340,13 @@ def test_c51_a_run_on_text_comes_apart_between_words() -> None:
     assert min(map(len, parts)) > 60
 
 
+def test_marks_and_spaces_without_end_are_cut_quickly() -> None:
+    begin = time.process_time()
+    for text in ("- " * 30_000, "- " * 30_000 + "a", ", " * 30_000):
+        assert len(split_finer(text)) == 2
+    assert time.process_time() - begin < 2
+
+
 def test_a_chapter_is_split_quickly() -> None:
     chapter = "\n\n".join(["He said that it would rain, and so it did. Nobody minded."] * 3000)
     begin = time.process_time()
