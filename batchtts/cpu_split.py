@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import cycle
 from pathlib import Path
 from typing import IO
@@ -48,7 +48,7 @@ def cpu_split(
     Args:
         voice: "adapter:name", loaded in the key's precision.
         features: texts of this run; each way speaks them one by one for a moment.
-        key: what a kept result must agree in.
+        key: what a kept result must agree in; its share and threads do not count.
         folder: where results are kept; None: nowhere.
         log: told what was found, a line for each way.
 
@@ -120,7 +120,10 @@ def _death() -> DeviceError:
 
 
 def _file(key: ProbeKey, folder: Path | None) -> Path | None:
-    return key.file(folder, CpuMeter(1).identity(), "split") if folder else None
+    if folder is None:
+        return None
+    any_slot = replace(key, share=1, threads=1)  # these are what is looked for
+    return any_slot.file(folder, CpuMeter(1).identity(), "split")
 
 
 def main(stdin: IO[bytes]) -> None:

@@ -73,8 +73,8 @@ class Measured:
     """Coefficients of `MemoryFit`."""
     fragmentation: float
     """Bytes held per byte in use; 0.0 where memory was not measured."""
-    complete: bool
-    """Nothing was cut short by the time box: worth keeping."""
+    worth_keeping: bool
+    """A longer time box, as a larger job would give, would find nothing else."""
     notes: tuple[str, ...]
 
     @classmethod
@@ -132,7 +132,7 @@ def find_limit(
         if kept is None:
             log(f"measuring how large a batch may be on {identity['name']}")
         measured = kept or _measure(model, samples, batch, meter, clock, job_size)
-        if kept is None and measured.complete:
+        if kept is None and measured.worth_keeping:
             probe_cache.write(file, asdict(measured))
     memory = _memory_fit(measured, batch.margin, meter.capacity())
     max_cost = _max_cost(measured, batch, default)
@@ -164,10 +164,13 @@ def _measure(
     pace = runs.warm_up()
     share = float("inf") if job_size is None else TIME_BOX_SHARE * pace * job_size
     runs.set_time_box(min(TIME_BOX_SECONDS, share))
-    runs.measure_memory()
+    if meter.exact:
+        runs.measure_memory()
     knee = None if batch.probe == "memory" else runs.find_knee()
     if meter.exact:
         runs.validate(knee.cost if knee else None)
+    else:
+        runs.measure_memory()  # a rough figure, so it comes last
     fit = runs.fit()
     return Measured(
         points=tuple(runs.points),
@@ -178,7 +181,7 @@ def _measure(
         linear=fit.linear if fit else 0.0,
         quadratic=fit.quadratic if fit else 0.0,
         fragmentation=runs.fragmentation() if fit else 0.0,
-        complete=runs.complete,
+        worth_keeping=runs.complete or share >= TIME_BOX_SECONDS,
         notes=tuple(runs.notes),
     )
 
@@ -231,10 +234,8 @@ def _choice(measured: Measured, limit: BatchLimit, memory_limit: int | None) -> 
     if knee is None and limit.max_cost == measured.verified * measured.longest:
         return f"batches of up to {measured.verified} of the longest text, as the memory allows"
     if knee is None:
-        why = (
-            "no batch could be timed" if measured.complete else "the job leaves no time to measure"
-        )
-        return f"batches of about {DEFAULT_KNEE_SECONDS:.0f} s of audio: {why}{memory}"
+        about = f"batches of about {DEFAULT_KNEE_SECONDS:.0f} s of audio"
+        return f"{about}: the knee could not be measured{memory}"
     first = next(point for point in measured.points if point.stage == "knee")
     gain = knee.speed / first.speed
     return (

@@ -97,7 +97,7 @@ class Runs:
             point = self._run("knee", batch, timed=TIMED_RUNS)
             poor = poor + 1 if point.speed < best * GAIN else 0
             best = max(best, point.speed)
-            if point.oom:
+            if point.oom or not self._may_double(point):
                 break
             done, num = num, 2 * num
         good = [p for p in self.points if p.stage == "knee" and p.speed >= KNEE_SHARE * best > 0]
@@ -172,6 +172,10 @@ class Runs:
         """Most items of typical size, for a batch of about so many."""
         longest = max(features.size for features in self._typical_batch(num))
         return most_items(longest, BatchLimit(max_items=self._max_items, memory=self.fit()))
+
+    def _may_double(self, point: Point) -> bool:
+        """Where no error says that memory ran out: whether twice as much stays within budget."""
+        return self._meter.exact or 2 * point.peak <= (1 - self._margin) * self.capacity
 
     def _has_time(self, batch: Sequence[Features], num_runs: int) -> bool:
         """Whether so many runs of a batch end within the time box, at the speed seen so far."""

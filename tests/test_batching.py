@@ -160,6 +160,13 @@ def test_the_limit_gives_way_and_comes_back() -> None:
     assert adaptive.current is limit
 
 
+def test_a_share_of_the_limit_is_never_passed() -> None:
+    adaptive = AdaptiveLimit(BatchLimit(max_items=100), share=0.5)
+    for _ in range(200):
+        adaptive.on_success()
+    assert adaptive.current.max_items == 50
+
+
 def test_the_limit_always_leaves_room_for_one() -> None:
     adaptive = AdaptiveLimit(BatchLimit(max_items=2, max_cost=3))
     for _ in range(100):

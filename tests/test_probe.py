@@ -197,6 +197,23 @@ def test_the_time_box_is_a_small_share_of_the_job(tmp_path: Path) -> None:
     assert list(tmp_path.glob("*.json")) == []
 
 
+def test_what_the_full_time_box_cut_short_is_kept(tmp_path: Path) -> None:
+    """A slow device shall not be measured again and again."""
+    slow = Device(fixed_seconds=1.0, unit_seconds=0.02, exact=False)
+    first = probe(slow, [100] * 50, tmp_path)
+    assert slow.seconds < 45
+    assert any("time box" in note for note in first.notes)
+    assert first.knee is not None
+    assert probe(slow, [100] * 50, tmp_path).from_cache
+
+
+def test_no_time_at_all_leaves_the_default(tmp_path: Path) -> None:
+    result = probe(Device(fixed_seconds=9.0), [100] * 50, tmp_path, job_size=10_000)
+    assert result.knee is None
+    assert result.limit == BatchLimit(max_items=256, max_cost=600)
+    assert "could not be measured" in result.choice
+
+
 def test_a_second_run_reads_what_the_first_one_kept(tmp_path: Path) -> None:
     first_device, second_device = Device(), Device()
     first = probe(first_device, folder=tmp_path / "new" / "folder")
@@ -292,10 +309,13 @@ def test_repeated_texts_get_seeds_of_their_own() -> None:
 
 def test_a_rough_meter_is_never_pushed_to_its_limit() -> None:
     """On a CPU nothing raises: the host kills."""
-    device = Device(exact=False)
+    device = Device(exact=False, memory=1000 * MIB, fixed_seconds=0.1)
     result = probe(device, [100] * 50)
     assert not any(point.stage == "validate" for point in result.points)
     assert result.limit.memory is not None
+    assert result.memory_limit is None
+    assert device.ooms == 0
+    assert max(point.items for point in result.points) == 32
 
 
 def test_the_result_is_plain_data(tmp_path: Path) -> None:
