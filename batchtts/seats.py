@@ -13,6 +13,8 @@ out-of-memory killer did it: that passes."""
 LONGEST_BACKOFF = 60.0
 """Seconds between two starts at most."""
 LEAST_LIMIT_SCALE = 0.1
+SPEED_SECONDS = 1.0
+"""A worker's speed is known when it has worked for so long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,12 +67,13 @@ class Seat:
     """Part of the batch limit that its workers may use."""
     figures: dict[int, Any] = field(default_factory=dict)
     """Worker number -> its newest figures."""
+    speed: float | None = None
+    """Audio seconds per second of its workers, up to their last record; None while unknown."""
     _on_device: dict[int, float] = field(default_factory=dict)
     """`Utterance.index` -> audio seconds expected of it."""
     _audio: float = 0.0
-    """Audio seconds that the worker delivered since `_ready_at`."""
+    """Audio seconds that the worker delivered since it was ready."""
     _ready_at: float = 0.0
-    _last_speed: float | None = None
 
     def start(self, worker: int, now: float) -> None:
         """A worker takes the seat."""
@@ -98,18 +101,20 @@ class Seat:
         self._on_device |= dict.fromkeys(indexes, seconds / max(1, len(indexes)))
         self.wait(now, peers)
 
-    def done(self, index: int, audio: float) -> None:
+    def done(self, index: int, audio: float, now: float) -> None:
         """An utterance has its record, with so many seconds of audio."""
         self._on_device.pop(index, None)
         self._audio += audio
         self.fruitless = 0
+        if self._audio and now > self._ready_at + SPEED_SECONDS:
+            self.speed = self._audio / (now - self._ready_at)
 
     def wait(self, now: float, peers: float | None) -> None:
         """Until when the worker may keep silent over what is on its device.
 
         `peers` is the speed of the slowest other worker on such a device, None while unknown.
         """
-        speed = self.speed(now) or self._last_speed or peers or 1.0
+        speed = self.speed or peers or 1.0
         due = self.patience.times * sum(self._on_device.values()) / speed
         self.deadline = now + max(self.patience.silence, due)
 
@@ -117,14 +122,8 @@ class Seat:
         """The worker holds nothing: it may keep silent, unless it was told to end."""
         self.deadline = now + self.patience.end if self.draining else inf
 
-    def speed(self, now: float) -> float | None:
-        """Audio seconds per second of this worker; None while unknown."""
-        passed = now - self._ready_at
-        return self._audio / passed if self.ready and self._audio and passed > 1.0 else None
-
     def leave(self, reason: str, now: float, *, out_of_memory: bool) -> None:
         """The worker died: decide when the next one may start, and whether one may at all."""
-        self._last_speed = self.speed(now) or self._last_speed
         self.worker, self.deadline = 0, inf
         same = not self.ready and reason == self.end_reason
         self.same_start_failures = self.same_start_failures + 1 if same else int(not self.ready)
