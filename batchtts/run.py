@@ -39,6 +39,7 @@ from batchtts.pools.local import LocalPool
 from batchtts.progress import Screen
 from batchtts.recorder import Recorder, write_tables
 from batchtts.shards import Coverage, Shard
+from batchtts.spec import WorkerSpec
 from batchtts.stop import Stopper, parse_deadline
 from batchtts.summary import Summary
 
@@ -248,12 +249,12 @@ def worker_spec(
     config: Config,
     folder: Path,
     source: str,
-) -> worker.WorkerSpec:
+) -> WorkerSpec:
     """All that the worker of a slot needs to know."""
     by_voice: dict[str, list[Utterance]] = {}
     for utterance in work.todo:
         by_voice.setdefault(utterance.voice, []).append(utterance)
-    return worker.WorkerSpec(
+    return WorkerSpec(
         slot=slot,
         folder=folder,
         source=Path(source).name,

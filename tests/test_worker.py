@@ -16,7 +16,8 @@ from batchtts.data import Lease, Record, Utterance
 from batchtts.devices import Slot
 from batchtts.messages import Busy, Bye, Done, Drain, Loading, Ready, Remark, Stats, Work
 from batchtts.models.fake import mark_of, read_mark
-from batchtts.worker import Worker, WorkerSpec
+from batchtts.spec import WorkerSpec
+from batchtts.worker import Worker
 
 SLOT = Slot(device="cpu", label="cpu", env={}, threads=1, share=1)
 
@@ -250,3 +251,30 @@ def test_telephone_output(tmp_path: Path) -> None:
     info = soundfile.info(tmp_path / records["u0"].file)
     assert (info.samplerate, info.channels, info.subtype) == (8000, 1, "ULAW")
     assert np.isfinite(records["u0"].checks["peak_dbfs"])
+
+
+def test_a_book_goes_stretch_by_stretch_into_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("batchtts.assembly.LONG_SECONDS", 20.0)
+    monkeypatch.setattr("batchtts.assembly.STRETCH_SECONDS", 5.0)
+    text = " ".join(f"This is sentence number {n} of a very long book." for n in range(200))
+    short = [utterance(n, f"Short {n}.") for n in range(1, 20)]
+    records, _ = work(tmp_path, [utterance(0, text), *short])
+    assert {record.status for record in records.values()} == {"ok"}
+    wave, rate = soundfile.read(tmp_path / records["u0"].file, dtype="float32")
+    assert len(wave) / rate == pytest.approx(records["u0"].duration, abs=1e-3)
+    assert records["u0"].duration > 0.009 * len(text)
+    assert records["u0"].checks["verdict"] == "ok"
+    assert output.is_whole(tmp_path / records["u0"].file, records["u0"])
+
+
+def test_a_book_that_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("batchtts.assembly.LONG_SECONDS", 20.0)
+    monkeypatch.setattr("batchtts.assembly.STRETCH_SECONDS", 5.0)
+    sabotage(monkeypatch, error_on="number 150")
+    text = " ".join(f"This is sentence number {n} of a very long book." for n in range(200))
+    records, _ = work(tmp_path, [utterance(0, text), utterance(1, "Short.")])
+    assert records["u0"].status == "failed"
+    assert records["u1"].status == "ok"
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["u1.wav"]

@@ -1,0 +1,81 @@
+"""The front ends of a worker: in its own process, or in several where G2P is the bottleneck."""
+
+import os
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
+
+from batchtts import models
+from batchtts.config import Config
+from batchtts.data import Utterance
+from batchtts.models.base import Frontend
+from batchtts.pools.local import die_with_parent
+from batchtts.prepare import Refused, Segment, prepare
+
+AHEAD = 64
+"""Utterances that wait for each process."""
+
+Prepared = list[Segment] | Refused
+
+
+class Frontends:
+    """Makes each voice's front end once, when it is needed."""
+
+    def __init__(self, config: Config, processes: int = 0) -> None:
+        """`processes`: 0 prepares in the calling thread."""
+        self._config = config
+        self._processes = processes
+        self._made: dict[str, Frontend] = {}
+        self._lock = threading.Lock()
+
+    def prepare(self, utterance: Utterance) -> Prepared:
+        """Prepare one utterance, here and now."""
+        with self._lock:
+            if utterance.voice not in self._made:
+                family, name = models.split(utterance.voice)
+                self._made[utterance.voice] = models.adapter(family).frontend(name)
+        return prepare(self._made[utterance.voice], utterance, self._config)
+
+    def prepare_all(self, utterances: Iterable[Utterance]) -> Iterator[Prepared]:
+        """Prepare utterances as they come; the answers keep their order."""
+        if not self._processes:
+            yield from map(self.prepare, utterances)
+            return
+        with _pool(self._processes) as pool:
+            yield from self._prepare_in(pool, utterances)
+
+    def _prepare_in(
+        self, pool: ProcessPoolExecutor, utterances: Iterable[Utterance]
+    ) -> Iterator[Prepared]:
+        answers: queue.Queue[Future[Prepared] | None] = queue.Queue(AHEAD * self._processes)
+
+        def submit() -> None:
+            for utterance in utterances:
+                answers.put(pool.submit(_prepare_there, utterance, self._config))
+            answers.put(None)
+
+        threading.Thread(target=submit, daemon=True).start()
+        for answer in iter(answers.get, None):
+            yield answer.result()
+
+
+def _pool(processes: int) -> ProcessPoolExecutor:
+    """Processes that end with this one."""
+    return ProcessPoolExecutor(
+        processes,
+        mp_context=get_context("spawn"),
+        initializer=die_with_parent,
+        initargs=(os.getpid(),),
+    )
+
+
+_there: list[Frontends] = []
+"""In a process of the pool: its front ends."""
+
+
+def _prepare_there(utterance: Utterance, config: Config) -> Prepared:
+    if not _there:
+        _there.append(Frontends(config))
+    return _there[0].prepare(utterance)
