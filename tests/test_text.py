@@ -145,36 +145,6 @@ def test_c57_lines_are_spoken_with_a_pause_at_each_break() -> None:
     assert cleaned(texts["n2"]) == r"Literal\nbackslash n."
 
 
-def test_c58_markup_is_literal_unless_asked_for() -> None:
-    strip = TextConfig(markup="strip")
-    texts = case("C58_markup.csv")
-    for text in texts.values():
-        assert clean(text, DEFAULT).text == text
-    assert cleaned(texts["k1"], strip) == "Hi\nthere"
-    result = clean(texts["k2"], strip)
-    assert result.text == "Use bold & 'quotes'\nand a new line."
-    assert result.notes == {"markup": 6}
-    assert cleaned(texts["k3"], strip) == texts["k3"]
-    assert cleaned(texts["k4"], strip) == texts["k4"]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("<p>One.</p><ul><li>Two<li>Three</ul>", "One.\n\nTwo\nThree"),
-        ("A List<String> and the <Enter> key.", "A List<String> and the <Enter> key."),
-        ("Mail <ann@example.com> now.", "Mail <ann@example.com> now."),
-        ("<a href=\"x\" title='y'>link</a><br/>next", "link\nnext"),
-        ("<style>p {x: 1}</style>Seen.<script>if (a<b) {}</script>", "Seen."),
-        ("<!-- note\n -->Said. <?xml version='1.0'?>", "Said."),
-        ("&lt;b&gt; &nbsp;&shy;&amp;amp; &#0;&bogus; 5 &#8364;", "<b> &amp; \ufffd&bogus; 5 €"),
-        ("x <b and c", "x <b and c"),
-    ],
-)
-def test_tags_and_entities_are_taken_out(text: str, expected: str) -> None:
-    assert cleaned(text, TextConfig(markup="strip")) == expected
-
-
 def test_c60_direction_marks_go_and_the_order_stays() -> None:
     texts = case("C60_rtl.csv")
     assert cleaned(texts["r1"]) == "مرحبا رقم 123"
