@@ -85,3 +85,11 @@ class LockedError(BatchttsError):
     """Another run holds the output folder."""
 
     exit_code = Exit.LOCKED
+
+
+class StoppedError(BatchttsError):
+    """A signal ended a run at once; resumable."""
+
+    def __init__(self, signal: str, exit_code: Exit) -> None:
+        super().__init__(f"stopped by {signal}; run the same command again to go on")
+        self.exit_code = exit_code

@@ -1,5 +1,6 @@
 """The output folder of a run: held by one run at a time, with a log of what happened in it."""
 
+import contextlib
 import itertools
 import json
 import logging
@@ -18,6 +19,11 @@ LOCK = ".lock"
 LOG = "run.log"
 OLD_LOGS = 9
 """Logs of earlier runs that are kept: run.log.1 is the newest."""
+
+
+class _LogFile(logging.FileHandler):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  logging's own name
+        """A line that a full disk refuses is no reason to fail, or to print a traceback."""
 
 
 class OutputFolder:
@@ -65,7 +71,8 @@ class OutputFolder:
             )
         if self._handler:
             logging.getLogger("batchtts").removeHandler(self._handler)
-            self._handler.close()
+            with contextlib.suppress(OSError):  # the disk is full: that was told already
+                self._handler.close()
         self._lock.release()
 
     def _write_holder(self) -> None:
@@ -85,7 +92,7 @@ class OutputFolder:
         for newer, older in reversed(list(itertools.pairwise(logs))):
             if newer.exists():
                 newer.replace(older)
-        handler = logging.FileHandler(self._log_path, encoding="utf-8", errors="backslashreplace")
+        handler = _LogFile(self._log_path, encoding="utf-8", errors="backslashreplace")
         formatter = logging.Formatter("%(asctime)sZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
         formatter.converter = time.gmtime
         handler.setFormatter(formatter)

@@ -76,8 +76,8 @@ class Recorder:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._flush()
-        self._stack.close()
+        with self._stack:
+            self._flush()
 
     # What the coordinator tells -------------------------------------------------------------------
 

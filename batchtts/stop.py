@@ -9,10 +9,12 @@ from datetime import datetime, timedelta
 from types import FrameType
 from typing import Self
 
-from batchtts.errors import Exit, UsageError
+from batchtts.errors import Exit, StoppedError, UsageError
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])")
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+ASKED_SECONDS = 2.0
+"""Whoever watches a run asks whether to stop more often than this."""
 CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
 
@@ -25,10 +27,11 @@ def parse_deadline(text: str, now: datetime) -> float:
     if duration := DURATION.fullmatch(text):
         return float(duration[1]) * UNITS[duration[2]]
     if clock := CLOCK.fullmatch(text):
-        end = now.replace(hour=int(clock[1]), minute=int(clock[2]), second=0, microsecond=0)
-        if end <= now:
+        wall = now.replace(tzinfo=None)  # what a clock on the wall says, whatever its zone does
+        end = wall.replace(hour=int(clock[1]), minute=int(clock[2]), second=0, microsecond=0)
+        if end <= wall:
             end += timedelta(days=1)
-        return (end - now).total_seconds()
+        return end.timestamp() - now.timestamp()
     message = (
         f"deadline: {text!r} is no time; write a duration (90m, 6h, 1.5d) or a clock time (07:00)"
     )
@@ -38,12 +41,14 @@ def parse_deadline(text: str, now: datetime) -> float:
 class Stopper:
     """Listens to SIGINT and SIGTERM and to the clock; a context manager around a run.
 
-    The first signal asks for an orderly stop, the second for one at once.
+    The first signal asks for an orderly stop, the second for one at once. Where nobody asks, as
+    while a long input is read, there is nothing on the devices: the first one ends the run.
     """
 
     def __init__(self, deadline_seconds: float | None) -> None:
         self._end = None if deadline_seconds is None else time.monotonic() + deadline_seconds
         self._signals = 0
+        self._asked = -ASKED_SECONDS
         self.exit_code: Exit | None = None
         """Why the run was stopped; None while it was not."""
         self._before: dict[int, signal.Handlers | Callable[..., object] | int | None] = {}
@@ -60,12 +65,15 @@ class Stopper:
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self._signals += 1
-        if self.exit_code is None:
+        if self.exit_code is None or self.exit_code is Exit.DEADLINE:
             self.exit_code = Exit.SIGINT if number == signal.SIGINT else Exit.SIGTERM
+        if time.monotonic() - self._asked >= ASKED_SECONDS:
+            raise StoppedError(signal.Signals(number).name, self.exit_code)
 
     def stage(self) -> int:
         """0: go on; 1: finish what is on the devices; 2: at once. See `coordinator.Stop`."""
-        if self._end is not None and time.monotonic() > self._end and self.exit_code is None:
+        self._asked = time.monotonic()
+        if self._end is not None and self._asked > self._end and self.exit_code is None:
             self.exit_code = Exit.DEADLINE
         if self.exit_code is None:
             return 0
