@@ -1,7 +1,6 @@
 """What the HTML report shows, as plain data: gathered from the manifest, the summary and verify."""
 
 import base64
-import json
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from batchtts import durations, manifest, summary, verify
+from batchtts import durations, manifest, storage, summary, verify
 from batchtts.data import Record
 from batchtts.errors import UsageError
 
@@ -63,7 +62,7 @@ def gather(folder: Path) -> dict[str, Any]:
         )
         raise UsageError(message)
     verified = read_verified(folder)
-    figures = _json(folder / summary.FILE)
+    figures = storage.read_object(folder / summary.FILE)
     outliers = durations.outliers(records)
     counts = Counter(record.status for record in records)
     return {
@@ -85,7 +84,7 @@ def gather(folder: Path) -> dict[str, Any]:
 
 def read_verified(folder: Path) -> Verified:
     """The last result of `batchtts verify`."""
-    result = _json(folder / verify.RESULT)
+    result = storage.read_object(folder / verify.RESULT)
     why: dict[str, list[str]] = defaultdict(list)
     strays = []
     for problem in result.get("problems", []):
@@ -94,15 +93,6 @@ def read_verified(folder: Path) -> Verified:
         else:
             strays.append(f"{problem['file']}: {problem['detail']}")
     return Verified(why=why, sounds=result.get("sounds", {}), strays=strays)
-
-
-def _json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file; empty where it is missing or torn."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def doubts(record: Record, verified: Verified) -> list[str]:

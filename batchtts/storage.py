@@ -1,11 +1,13 @@
 """Files that are whole or not there: written under a temporary name, then renamed."""
 
+import json
 import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from batchtts.errors import StorageError
 
@@ -97,6 +99,15 @@ def copy(source: Path, target: Path) -> None:
             os.link(source, temp)
         except OSError:
             shutil.copyfile(source, temp)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty where there is none, or half of one."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def discard(path: Path) -> None:

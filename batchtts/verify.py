@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchtts import checks, filecheck, manifest
+from batchtts import checks, filecheck, manifest, storage
 from batchtts.data import Record
 from batchtts.errors import Exit, UsageError
 from batchtts.filecheck import Problem
@@ -254,9 +254,8 @@ def _worst(
 def _keep(result: VerifyResult) -> None:
     """Write verify.json, whole or not at all."""
     content = result.as_dict() | {"sounds": {id: asdict(s) for id, s in result.sounds.items()}}
-    temporary = result.folder / f".{RESULT}.tmp"
-    temporary.write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
-    temporary.replace(result.folder / RESULT)
+    line = json.dumps(content, ensure_ascii=False) + "\n"
+    storage.replace(result.folder / RESULT, [line.encode("utf-8", "backslashreplace")])
 
 
 def render(result: VerifyResult) -> "RenderableType":
