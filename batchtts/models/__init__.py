@@ -12,6 +12,7 @@ BUILT_IN = {
     "hibari": "batchtts.models.hibari:adapter",
     "fake": "batchtts.models.fake:adapter",
     "piper": "batchtts.models.piper:adapter",
+    "transformers": "batchtts.models.transformers_vits:adapter",
 }
 """Adapter name -> "module:object", imported only when used."""
 

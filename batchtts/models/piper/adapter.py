@@ -14,11 +14,11 @@ from batchtts.models.piper.frontend import PiperFrontend
 from batchtts.models.piper.voice import (
     PiperVoice,
     found_voices,
-    is_non_commercial,
     json_of,
     license_of,
     read_voice,
 )
+from batchtts.models.vits.disk import digest, is_non_commercial
 from batchtts.models.vits.features import precisions
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _fingerprint(voice: PiperVoice) -> str:
             reader = version("piper-tts")
         except PackageNotFoundError:
             reader = "missing"
-    parts = [store.digest(voice.path), store.digest(json_of(voice.path)), reader, str(_READING)]
+    parts = [digest(voice.path), digest(json_of(voice.path)), reader, str(_READING)]
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
 
 

@@ -1,11 +1,6 @@
 """The weights of a voice, converted once: .onnx -> safetensors in the user's cache folder."""
 
-import contextlib
-import functools
-import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -13,37 +8,11 @@ from numpy.typing import NDArray
 
 from batchtts.errors import VoiceError
 from batchtts.models.piper.graph import Graph, read_graph
+from batchtts.models.vits.disk import cache_folder, digest, keep
 from batchtts.models.vits.weights import Geometry, Tensors
 
 FORMAT = 1
 """Counted up when the converted file or the reading of graphs changes."""
-
-
-def cache_folder() -> Path:
-    """Where converted voices are kept; may not exist, may not be writable."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "batchtts" / "piper"
-
-
-def digest(path: Path) -> str:
-    """SHA-256 of a file, kept by its size and time so that a large file is read once."""
-    status = path.stat()
-    return _digest(path.resolve(), status.st_size, status.st_mtime_ns)
-
-
-@functools.cache
-def _digest(path: Path, size: int, modified: int) -> str:
-    name = hashlib.sha256(f"{path}\n{size}\n{modified}".encode()).hexdigest()[:32]
-    note = cache_folder() / "digests" / name
-    with contextlib.suppress(OSError):
-        known = note.read_text()
-        if len(known) == 64:
-            return known
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    with contextlib.suppress(OSError):
-        _write(note, found.encode())
-    return found
 
 
 def load(path: Path) -> tuple[Tensors, Geometry]:
@@ -55,7 +24,7 @@ def load(path: Path) -> tuple[Tensors, Geometry]:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    converted = cache_folder() / f"{digest(path)}-{FORMAT}.safetensors"
+    converted = cache_folder() / f"piper-{digest(path)}-{FORMAT}.safetensors"
     try:
         tensors = load_file(converted)
     except (OSError, SafetensorError):
@@ -72,22 +41,8 @@ def _convert(path: Path, converted: Path) -> tuple[Tensors, Geometry]:
     tensors, geometry = read_voice(path)
     text = json.dumps({"strides": geometry.strides, "dilations": geometry.dilations})
     packed = {**tensors, "geometry": np.frombuffer(text.encode(), dtype=np.uint8)}
-    with contextlib.suppress(OSError):  # a cache that cannot be written costs time only
-        _write(converted, save({name: np.ascontiguousarray(x) for name, x in packed.items()}))
+    keep(converted, save({name: np.ascontiguousarray(x) for name, x in packed.items()}))
     return tensors, geometry
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a whole file or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def read_voice(path: Path) -> tuple[dict[str, NDArray[np.float32]], Geometry]:

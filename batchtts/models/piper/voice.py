@@ -1,7 +1,6 @@
 """A Piper voice on disk: an .onnx and its .json, found by path or by name, checked with care."""
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from batchtts.errors import VoiceError
-
-FOLDERS = "BATCHTTS_VOICES"
-"""Environment variable: folders that hold voices, separated as in PATH."""
+from batchtts.models.vits.disk import FOLDERS, voice_folders
 
 PHONEME_TYPES = ("espeak", "text")
 BLANK, START, END = "_", "^", "$"
@@ -67,8 +64,8 @@ def find(name: str) -> Path:
 def found_voices() -> dict[str, Path]:
     """Voices in the folders that BATCHTTS_VOICES names, by file name; the first of a name wins."""
     found: dict[str, Path] = {}
-    for folder in filter(None, os.environ.get(FOLDERS, "").split(os.pathsep)):
-        for path in sorted(Path(folder).expanduser().rglob("*.onnx")):
+    for folder in voice_folders():
+        for path in sorted(folder.rglob("*.onnx")):
             if json_of(path).is_file():
                 found.setdefault(path.stem, path)
     return found
@@ -175,8 +172,3 @@ def license_of(path: Path) -> str:
         if match:
             return match[1]
     return "unknown"
-
-
-def is_non_commercial(license_name: str) -> bool:
-    """Whether a licence's name says that it forbids commercial use."""
-    return bool(re.search(r"\bnc\b|non.?commercial", license_name, re.IGNORECASE))

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from numpy.typing import NDArray
 
+from batchtts.errors import VoiceError
+
 Tensors = Mapping[str, NDArray[np.float32]]
 """Weights by name: enc_p.*, dp.*, flow.*, dec.*, emb_g.weight."""
 
@@ -83,11 +85,17 @@ class Weights:
         return name in self.tensors
 
     def tensor(self, name: str) -> torch.Tensor:
-        """A weight as it is, float32."""
+        """A weight as it is, float32.
+
+        Raises:
+            VoiceError: the voice does not have it.
+        """
+        if name not in self:
+            message = f"not the weights of a VITS that batchtts knows: {name} is missing"
+            raise VoiceError(message)
         if name not in self.shared:
-            self.shared[name] = torch.from_numpy(np.ascontiguousarray(self.tensors[name])).to(
-                self.device
-            )
+            whole = np.require(self.tensors[name], requirements=["C", "W"])
+            self.shared[name] = torch.from_numpy(whole).to(self.device)
         return self.shared[name]
 
     def bias(self, layer: str) -> torch.Tensor | None:
