@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test slow gpu lint format types check bench clean
+.PHONY: help setup demo test slow ray gpu lint format types check bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,10 +25,13 @@ demo: $(READY) ## speak configs/demo.csv with the embedded voice into demo-outpu
 	$(BIN)/batchtts generate configs/demo.csv --config configs/demo.yaml --output demo-output
 
 test: $(READY) ## run the tests
-	$(BIN)/python -m pytest -m "not gpu and not slow"
+	$(BIN)/python -m pytest -m "not gpu and not slow and not ray"
 
 slow: $(READY) ## run the long tests: chaos, growth
 	$(BIN)/python -m pytest -m slow
+
+ray: $(READY) ## run the test that starts a Ray cluster, where ray is installed
+	$(BIN)/python -m pytest -m ray
 
 gpu: $(READY) ## run the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu

@@ -237,9 +237,10 @@ def _connect() -> None:
 
 def _death(error: RayError) -> Died:
     """What is known of the end of an actor, in a line that is the same for the same cause."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    last = (str(error).strip().splitlines() or [""])[-1]
+    cause = last.rpartition("Worker exit detail: ")[2].partition(" Some common causes")[0]
     return Died(
-        f"lost ({type(error).__name__}): {lines[-1] if lines else ''}",
+        f"lost ({type(error).__name__}): {cause.strip()}",
         out_of_memory=isinstance(error, OutOfMemoryError),
     )
 
