@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from batchtts import manifest, output, run
 from batchtts.config import load_config
@@ -19,11 +20,7 @@ from batchtts.pools.base import Channel
 from batchtts.progress import screen_for
 
 ray = pytest.importorskip("ray")
-
-from rich.console import Console
-
-from batchtts.pools import ray as ray_pool
-from batchtts.pools.ray import RayPool, _Actor
+ray_pool = pytest.importorskip("batchtts.pools.ray")
 
 ROWS = 400
 
@@ -38,7 +35,7 @@ def echo(channel: Channel, spec: str) -> None:
         channel.send(message)
 
 
-def take_all(actor: _Actor) -> list[object]:
+def take_all(actor: Any) -> list[object]:
     """Everything up to the death."""
     heard: list[object] = []
     while not heard or not isinstance(heard[-1], Died):
@@ -47,7 +44,7 @@ def take_all(actor: _Actor) -> list[object]:
 
 
 def test_messages_that_overtake_each_other_are_put_in_order() -> None:
-    actor = _Actor(echo, "you", None)
+    actor = ray_pool._Actor(echo, "you", None)
     for number, message in ((2, "c"), (0, "a"), (3, "end"), (1, "b")):
         actor.put(number, message)
 
@@ -55,7 +52,7 @@ def test_messages_that_overtake_each_other_are_put_in_order() -> None:
 
 
 def test_a_worker_that_fails_says_why() -> None:
-    actor = _Actor(echo, "you", None)
+    actor = ray_pool._Actor(echo, "you", None)
     actor.put(0, "crash")
 
     assert take_all(actor) == ["hello you", Died("ValueError: no such word")]
@@ -67,13 +64,15 @@ def test_a_node_that_does_not_see_the_folder_is_told(
     monkeypatch.setattr(ray_pool, "SHARED_SECONDS", 0.0)
     (tmp_path / "here").write_text("mine")
 
-    assert take_all(_Actor(echo, "", (str(tmp_path / "gone"), "mine")))[0] == Failed(
+    assert take_all(ray_pool._Actor(echo, "", (str(tmp_path / "gone"), "mine")))[0] == Failed(
         f"node {ray.util.get_node_ip_address()} does not see {tmp_path / 'gone'}: "
         "the output folder must be shared storage",
         kind="storage",
     )
-    assert isinstance(take_all(_Actor(echo, "", (str(tmp_path / "here"), "other")))[0], Failed)
-    actor = _Actor(echo, "you", (str(tmp_path / "here"), "mine"))
+    assert isinstance(
+        take_all(ray_pool._Actor(echo, "", (str(tmp_path / "here"), "other")))[0], Failed
+    )
+    actor = ray_pool._Actor(echo, "you", (str(tmp_path / "here"), "mine"))
     actor.put(0, "end")
     assert take_all(actor) == ["hello you", Died("ended")]
 
@@ -94,7 +93,7 @@ def test_a_last_word_is_carried_away_before_the_process_ends(
 @pytest.mark.parametrize("devices", ["cpu,cpu", "cuda:0", "cuda,cpu"])
 def test_devices_of_one_machine_mean_nothing(devices: str) -> None:
     with pytest.raises(UsageError, match="means nothing with --pool ray"):
-        RayPool(echo, devices, None)
+        ray_pool.RayPool(echo, devices, None)
 
 
 @pytest.fixture
