@@ -62,17 +62,19 @@ class Recorder:
 
     def __enter__(self) -> Self:
         """Open the journal and the screen, and commit what needs no worker."""
-        self._stack.enter_context(self._journal)
-        self._stack.enter_context(self._screen)
-        removed = storage.remove_leftovers(self._books)
-        if removed:
-            log.info("removed %d unfinished files of an earlier run", removed)
-        self._pending += self._work.settled
-        spoken = {utterance.id for utterance in self._work.todo}
-        kept = [id for id in self._twins if id not in spoken]
-        for record in manifest.read_in_order(self._books, kept):
-            self._copy_twins(record)
-        self._flush()
+        with ExitStack() as stack:
+            stack.enter_context(self._journal)
+            stack.enter_context(self._screen)
+            removed = storage.remove_leftovers(self._books)
+            if removed:
+                log.info("removed %d unfinished files of an earlier run", removed)
+            self._pending += self._work.settled
+            spoken = {utterance.id for utterance in self._work.todo}
+            kept = [id for id in self._twins if id not in spoken]
+            for record in manifest.read_in_order(self._books, kept):
+                self._copy_twins(record)
+            self._flush()
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from batchtts.config import Config
 from batchtts.coordinator import Coordinator, Outcome
 from batchtts.data import Row, Utterance
 from batchtts.devices import Slot
-from batchtts.errors import Exit, InputError, MissingExtraError, VoiceError
+from batchtts.errors import DeviceError, Exit, InputError, MissingExtraError, VoiceError
 from batchtts.folder import LOCK, OutputFolder
 from batchtts.leases import LeaseBook
 from batchtts.monitor import Monitor
@@ -93,6 +94,7 @@ def generate(
         BatchttsError: nothing can be done, or not to the end; what was done stays done.
     """
     started = time.monotonic()
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded unless the user asks
     books = shards.books(folder, options.shard)
     with OutputFolder(books), _stopper(config) as stop:
         storage.discard(books / summary.FILE)  # or a killed run would seem to have ended
@@ -124,12 +126,15 @@ def generate(
                 recycle_bytes=RECYCLE_BYTES,
                 joined=joined,
             )
-            outcome = coordinator.run()
-        complete = outcome is Outcome.DONE
+            failure: DeviceError | None = None
+            try:
+                complete = coordinator.run() is Outcome.DONE
+            except DeviceError as error:  # the books are closed all the same
+                complete, failure = False, error
         counts, reasons, suspects = write_tables(books, source, config, work, complete=complete)
         result = Summary(
             outcome="done" if complete else "stopped",
-            exit_code=stop.exit_code or (Exit.FAILED_ROWS if counts["failed"] else Exit.OK),
+            exit_code=_exit_code(counts, None if complete else failure or stop),
             counts=dict(counts),
             spoken=recorder.tally.done,
             kept=work.kept,
@@ -145,6 +150,8 @@ def generate(
         result.add_times(recorder.tally.audio, time.monotonic() - started)
         result.add_figures(coordinator.figures())
         result.write(books)
+        if failure:
+            raise failure
         return result
 
 
@@ -296,6 +303,13 @@ def _folders(config: Config, rows: Sequence[Row], prior: Mapping[str, manifest.P
         if earlier.file:
             return earlier.file.count("/") > 1
     return len(rows) > FOLDERS_ABOVE
+
+
+def _exit_code(counts: Counter[str], stopped_by: Stopper | DeviceError | None) -> Exit:
+    """`stopped_by`: what ended the run before all was done; None: nothing did."""
+    if stopped_by is not None and stopped_by.exit_code is not None:
+        return stopped_by.exit_code
+    return Exit.FAILED_ROWS if counts["failed"] else Exit.OK
 
 
 def _stopper(config: Config) -> Stopper:
