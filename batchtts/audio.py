@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from batchtts.formats import output_rate
+from batchtts.formats import ceiling, output_rate
 from batchtts.levels import gain_for, limit
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Finisher:
 
     def _through(self, wave: Samples, last: bool) -> Samples:
         """All steps for one stretch; the edges of the utterance are the first's and the last's."""
-        output, first = self._output, self._gain is None
+        output, first, top = self._output, self._gain is None, ceiling(self._output)
         if output.trim_silence:
             wave = _trim(wave, self._rate_in, first, last)
         if self.sample_rate != self._rate_in:
@@ -182,13 +182,11 @@ class Finisher:
         if first:
             self._gain = 1.0
             if output.loudness is not None:
-                self._gain = gain_for(
-                    as_float(wave), self.sample_rate, output.loudness, output.true_peak
-                )
+                self._gain = gain_for(as_float(wave), self.sample_rate, output.loudness, top)
         if self._gain is not None and self._gain != 1.0:
             wave = as_float(wave) * np.float32(self._gain)
-        if output.true_peak is not None:
-            wave = limit(as_float(wave), self.sample_rate, output.true_peak)
+        if top is not None:
+            wave = limit(as_float(wave), self.sample_rate, top)
         fade = self._num_samples(output.fade_ms)
         wave = _fade(wave, fade if first else 0, fade if last else 0)
         before = self._num_samples(output.pad_start_ms) if first else 0

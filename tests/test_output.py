@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 import shutil
 import zlib
@@ -12,11 +13,12 @@ import numpy as np
 import pytest
 import soundfile
 
-from batchtts import codec, formats, output, storage, wav
+from batchtts import audio, codec, formats, levels, output, storage, wav
 from batchtts.audio import Samples
 from batchtts.config import OutputConfig
 from batchtts.data import Record
 from batchtts.errors import AudioError, StorageError
+from tests.test_audio import voice
 
 CASES = Path(__file__).parent / "cases"
 RATE = 24_000
@@ -195,6 +197,22 @@ def test_the_largest_wav_has_sizes_that_fit() -> None:
     header = wav.header(RATE, wav.MAX_DATA)
     assert int.from_bytes(header[4:8], "little") == wav.MAX_DATA + 36
     assert int.from_bytes(header[40:44], "little") == wav.MAX_DATA
+
+
+@pytest.mark.parametrize("rate", [8000, 24_000])
+@pytest.mark.parametrize(
+    "keys", [*({"format": name} for name in formats.FORMATS), {"encoding": "mulaw"}], ids=str
+)
+def test_the_peak_is_under_the_ceiling_in_the_decoded_file(
+    keys: dict[str, Any], rate: int, tmp_path: Path
+) -> None:
+    config = resolved(loudness=-18.0, true_peak=-3.0, sample_rate=rate, **keys)
+    path = tmp_path / f"x.{output.extension(config)}"
+    for wave in voice():
+        output.write(path, *audio.finish(wave, RATE, config), config, lease=1)
+        decoded = soundfile.read(path, dtype="float32")[0]
+        over = 20 * math.log10(levels.true_peak(decoded, rate)) + 3.0
+        assert over <= (0.7 if config.format in ("ogg", "opus", "mp3") else 0.0)
 
 
 # Storage --------------------------------------------------------------------------------------
