@@ -124,9 +124,9 @@ class TextConfig(Section):
     """Web addresses: as they are, the domain alone, or left out with e-mail addresses."""
     max_repeat: Annotated[StrictInt, Field(ge=1)] = 20
     """Longest run of one letter or of a short repeated syllable; digits are never cut."""
-    sentence_pause_ms: Annotated[StrictInt, Field(ge=0, le=10_000)] = 150
-    """Silence between segments of a long text, and at a line break."""
-    paragraph_pause_ms: Annotated[StrictInt, Field(ge=0, le=10_000)] = 500
+    sentence_pause_ms: Annotated[StrictInt, Field(ge=0, le=10_000)] = 350
+    """Silence between two sentences, and at a line break."""
+    paragraph_pause_ms: Annotated[StrictInt, Field(ge=0, le=10_000)] = 800
     """Silence at an empty line."""
     lexicon: dict[Annotated[StrictStr, Field(min_length=1)], StrictStr] = {}
     """Word -> how to say it. A lower-case word matches any case, one with capitals exactly."""

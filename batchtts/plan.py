@@ -6,6 +6,7 @@ and in which order.
 
 import json
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -59,6 +60,8 @@ class Plan:
     """Ids of the manifest that are no longer in the input; their files stay."""
     seconds: float = 0.0
     """Expected audio of `todo`."""
+    changes: Counter[str] = field(default_factory=Counter)
+    """What was changed in the texts before they are spoken, and how often."""
     shard: dict[str, Any] = field(default_factory=dict)
     """Of a shard: its name, and the rows and the digest of the whole input, for `merge`."""
 
@@ -70,6 +73,7 @@ def utterances(
     *,
     folders: bool,
     owns: Callable[[str], bool] = lambda _: True,
+    changes: Counter[str] | None = None,
 ) -> Iterator[tuple[Utterance, str]]:
     """Lay the config's defaults under each row, clean its text, and give it seed, key and file.
 
@@ -81,6 +85,7 @@ def utterances(
         voices: describes the voice of a row.
         folders: spread the files over folders.
         owns: whether the row of an id is this shard's; the others' rows only take their files.
+        changes: is given what was changed in the texts, and how often.
 
     Yields:
         Each utterance with the reason why it cannot be spoken, or "".
@@ -88,14 +93,13 @@ def utterances(
     extension = output.extension(config.output)
     settings = _settings(config)
     taken: set[int] = set()
+    changes = Counter() if changes is None else changes
     for row in rows:
         file = _file(row, extension, taken, folders=folders)
         if not owns(row.id):
             continue
         voice = voices(row)
-        spoken = text.clean(row.text, config.text).text
-        if config.text.lexicon:
-            spoken, _ = text.apply_lexicon(spoken, config.text.lexicon)
+        spoken = _spoken(row.text, config, changes)
         speed = config.speed if row.speed is None else row.speed
         lang = config.lang if row.lang is None else row.lang
         seed = seed_of(config.seed, voice.name, spoken) if row.seed is None else row.seed
@@ -113,6 +117,16 @@ def utterances(
             key=_key(settings, identity),
         )
         yield utterance, row.problem or ("" if spoken else EMPTY)
+
+
+def _spoken(written: str, config: Config, changes: Counter[str]) -> str:
+    cleaned = text.clean(written, config.text)
+    changes.update(cleaned.notes)
+    if not config.text.lexicon:
+        return cleaned.text
+    respelled, words = text.apply_lexicon(cleaned.text, config.text.lexicon)
+    changes["lexicon"] += words
+    return respelled
 
 
 def _file(row: Row, extension: str, taken: set[int], *, folders: bool) -> str:

@@ -84,12 +84,8 @@ def prepare(frontend: Frontend, utterance: Utterance, config: Config) -> list[Se
 def _pieces(
     frontend: Frontend, utterance: Utterance, config: Config
 ) -> Iterator[tuple[Features, int]]:
-    """Whole, else sentence by sentence, else ever finer; with the pause after each."""
-    try:
-        yield _features(frontend, utterance, config, utterance.text, 0), 0
-        return
-    except TooLongError:
-        sentences = text.split(utterance.text, config.text)
+    """Sentence by sentence, ever finer where one is too long; with the pause after each."""
+    sentences = text.split(utterance.text, config.text, utterance.lang)
     waiting = [(piece.text, piece.pause_ms) for piece in reversed(sentences)]
     number = 0
     while waiting:

@@ -140,6 +140,7 @@ def generate(
             kept=work.kept,
             copied=recorder.copied,
             gone=len(work.gone),
+            changes=dict(work.changes),
             suspects=suspects,
             restarts=coordinator.restarts,
             reasons=dict(reasons.most_common()),
@@ -189,6 +190,7 @@ def make_plan(
     for row in rows if shard else ():
         coverage.add(row.id)
     prior = {} if options.fresh else manifest.read_prior(shards.books(folder, shard))
+    changes: Counter[str] = Counter()
     work = plan.make_plan(
         plan.utterances(
             _consumed(rows),
@@ -196,6 +198,7 @@ def make_plan(
             voice_finder(source, config),
             folders=_folders(config, rows, prior),
             owns=shard.owns if shard else lambda _: True,
+            changes=changes,
         ),
         prior,
         lambda p: output.holds(folder / p.file, p.duration, p.sample_rate, p.bytes),
@@ -203,6 +206,7 @@ def make_plan(
         Path(source).name,
         retry_failed=options.retry_failed,
     )
+    work.changes = changes
     if shard:
         work.shard = {"name": shard.name, **coverage.facts()}
     return work

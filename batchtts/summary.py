@@ -69,6 +69,8 @@ class Summary:
     """Of a shard: its name, and the rows and the digest of the whole input."""
     load: dict[str, Any] = field(default_factory=dict)
     """What the device monitor saw; empty where there is none."""
+    changes: dict[str, int] = field(default_factory=dict)
+    """What was changed in the texts before they were spoken, and how often: see `text.Cleaned`."""
     reasons: dict[str, int] = field(default_factory=dict)
     """Why rows failed or were skipped -> how many."""
     timeline: list[tuple[float, int, float]] = field(default_factory=list)
@@ -175,6 +177,9 @@ def render(summary: Summary, folder: Path) -> Table:
     ]
     if any(count for count, _ in events):
         row("events", ", ".join(f"{count} {word}" for count, word in events if count))
+    if any(summary.changes.values()):
+        changed = (f"{count} {name}" for name, count in summary.changes.items() if count)
+        row("text changes", ", ".join(changed))
     for reason, count in list(summary.reasons.items())[:SHOWN_REASONS]:
         row("reason", f"{count} x {reason}")
     if summary.advice():

@@ -36,10 +36,16 @@ def refused(text: str, **overrides: object) -> Refused:
     return found
 
 
-def test_a_text_that_fits_is_one_segment_with_its_own_seed() -> None:
-    (only,) = segments("Hello. How are you?")
-    assert only.features.data[0] == "Hello. How are you?"
+def test_a_sentence_is_one_segment_with_its_own_seed() -> None:
+    (only,) = segments("Hello, how are you?")
+    assert only.features.data[0] == "Hello, how are you?"
     assert only.seed == 7
+
+
+def test_sentences_and_paragraphs_have_their_pauses() -> None:
+    text = "The first sentence. The second one.\n\nAnother paragraph here."
+    found = segments(text, **{"text.sentence_pause_ms": 100, "text.paragraph_pause_ms": 900})
+    assert [segment.pause_ms for segment in found] == [100, 900, 0]
 
 
 def test_a_text_that_does_not_fit_is_cut_into_sentences_and_loses_nothing() -> None:
@@ -50,7 +56,7 @@ def test_a_text_that_does_not_fit_is_cut_into_sentences_and_loses_nothing() -> N
     assert [segment.number for segment in found] == list(range(60))
     assert {segment.count for segment in found} == {60}
     assert len({segment.seed for segment in found}) == 60
-    assert found[0].pause_ms == 150
+    assert found[0].pause_ms == 350
 
 
 def test_a_sentence_without_end_is_cut_between_words() -> None:
