@@ -43,31 +43,38 @@ class Frontends:
         if not self._processes:
             yield from map(self.prepare, utterances)
             return
-        with _pool(self._processes) as pool:
+        with _pool(self._processes, self._config) as pool:
             yield from self._prepare_in(pool, utterances)
 
     def _prepare_in(
         self, pool: ProcessPoolExecutor, utterances: Iterable[Utterance]
     ) -> Iterator[Prepared]:
         answers: queue.Queue[Future[Prepared] | None] = queue.Queue(AHEAD * self._processes)
+        ended = threading.Event()
 
         def submit() -> None:
+            for _ in range(self._processes):  # they start while the model loads
+                pool.submit(_warm)
             for utterance in utterances:
-                answers.put(pool.submit(_prepare_there, utterance, self._config))
+                answers.put(pool.submit(_prepare_there, utterance))
             answers.put(None)
+            ended.wait()  # the kernel ends the processes with the thread that started them
 
         threading.Thread(target=submit, daemon=True).start()
-        for answer in iter(answers.get, None):
-            yield answer.result()
+        try:
+            for answer in iter(answers.get, None):
+                yield answer.result()
+        finally:
+            ended.set()
 
 
-def _pool(processes: int) -> ProcessPoolExecutor:
+def _pool(processes: int, config: Config) -> ProcessPoolExecutor:
     """Processes that end with this one."""
     return ProcessPoolExecutor(
         processes,
         mp_context=get_context("spawn"),
-        initializer=die_with_parent,
-        initargs=(os.getpid(),),
+        initializer=_begin,
+        initargs=(os.getpid(), config),
     )
 
 
@@ -75,7 +82,14 @@ _there: list[Frontends] = []
 """In a process of the pool: its front ends."""
 
 
-def _prepare_there(utterance: Utterance, config: Config) -> Prepared:
-    if not _there:
-        _there.append(Frontends(config))
+def _begin(parent: int, config: Config) -> None:
+    die_with_parent(parent)
+    _there.append(Frontends(config))
+
+
+def _warm() -> None:
+    """Nothing to do: each task of this kind starts a process."""
+
+
+def _prepare_there(utterance: Utterance) -> Prepared:
     return _there[0].prepare(utterance)
