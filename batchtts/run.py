@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from batchtts import (
+    cpu_split,
     devices,
     inputs,
     manifest,
@@ -29,7 +30,7 @@ from batchtts import (
 from batchtts.config import Config
 from batchtts.coordinator import Coordinator, Outcome
 from batchtts.data import Row, Utterance
-from batchtts.devices import Slot
+from batchtts.devices import CpuSplit, Slot
 from batchtts.errors import DeviceError, Exit, InputError, MissingExtraError, VoiceError
 from batchtts.folder import LOCK, OutputFolder
 from batchtts.leases import LeaseBook
@@ -37,6 +38,7 @@ from batchtts.monitor import Monitor
 from batchtts.plan import Plan, Voice
 from batchtts.pools.base import Pool
 from batchtts.pools.local import LocalPool
+from batchtts.probe_cache import ProbeKey
 from batchtts.progress import Screen
 from batchtts.recorder import Recorder, write_tables
 from batchtts.shards import Coverage, Shard
@@ -160,9 +162,22 @@ def _local_pool(work: Plan, config: Config, _books: Path) -> OpenPool:
     """Processes of this machine, one a device slot."""
     slots: Sequence[Slot] = ()
     if work.todo:
-        slots = shards.own_slots(devices.slots(config.devices), os.environ)[: len(work.todo)]
+        found = devices.slots(config.devices, _cpu_split(work, config))
+        slots = shards.own_slots(found, os.environ)[: len(work.todo)]
         _check_precision(work, slots, config)
     return LocalPool(worker.run), slots, tuple
+
+
+def _cpu_split(work: Plan, config: Config) -> CpuSplit | None:
+    """Processes and threads as `probe-batch-size` found them best here; None: never measured."""
+    name = work.todo[0].voice
+    family = models.adapter(name.partition(":")[0])
+    safe = family.precisions("cpu")
+    precision = config.precision if config.precision in safe else safe[0]
+    key = ProbeKey(
+        adapter=family.name, fingerprint=voice(name).info.fingerprint, precision=precision
+    )
+    return cpu_split.kept_split(key, probe_cache.default_folder())
 
 
 def _ray_pool(work: Plan, config: Config, books: Path) -> OpenPool:
