@@ -133,7 +133,7 @@ def inverse_spline(y: torch.Tensor, bend: torch.Tensor, channels: int, tail: flo
     slopes = F.pad(_MIN_DERIVATIVE + F.softplus(derivatives), (1, 1), value=1.0)
 
     inside = y.clamp(-tail, tail)[:, None]
-    bin_index = (inside >= bottom).sum(1, keepdim=True) - 1
+    bin_index = (inside >= bottom).sum(1, keepdim=True).clamp_min(1) - 1  # a NaN is in no bin
     left, width, bottom, height = (x.gather(1, bin_index) for x in (left, width, bottom, height))
     slope, next_slope = slopes.gather(1, bin_index), slopes.gather(1, bin_index + 1)
 

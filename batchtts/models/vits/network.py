@@ -80,7 +80,7 @@ class Network:
             speaker = self.speakers[self._upload([s.speech.speaker for s in sentences])]
 
         rows = make_rows(lengths, self.text.gap, self.device)
-        hidden, stats = self.text(ids, rows, _groups(lengths, self.group_area))
+        hidden, stats = self.text(ids, rows, group_by_area(lengths, self.group_area))
         hidden, stats = hidden[rows.inside], stats[rows.inside]
 
         frames, is_cut = self._frames(sentences, hidden, speaker, owner, place, lengths)
@@ -120,7 +120,7 @@ class Network:
         raw = (log_frames[rows.inside].exp() * scale[owner, 0]).ceil()
         # Weights that are broken give no number here; the audio will tell, the layout must not die.
         frames = raw.nan_to_num(1.0).clamp(1, 2**20).long().cpu().numpy()
-        return _capped(frames, lengths, np.array([s.speech.length_scale for s in sentences]))
+        return cap_frames(frames, lengths, np.array([s.speech.length_scale for s in sentences]))
 
     def _upload(self, values: Sequence[int] | NDArray[np.int64]) -> torch.Tensor:
         """int64 on the device."""
@@ -131,7 +131,7 @@ class Network:
         return upload(np.array(values, dtype=np.float32)[:, None], self.device)
 
 
-def _capped(
+def cap_frames(
     frames: NDArray[np.int64], lengths: NDArray[np.int64], length_scale: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Bound the frames of each id and of each sentence; and say which sentences were cut."""
@@ -149,7 +149,7 @@ def _capped(
     return kept, is_cut
 
 
-def _groups(lengths: NDArray[np.int64], area: int) -> list[slice]:
+def group_by_area(lengths: NDArray[np.int64], area: int) -> list[slice]:
     """Cut the items into runs whose padded attention, items x longest^2, stays within `area`."""
     groups: list[slice] = []
     first, longest = 0, 0
