@@ -42,7 +42,9 @@ Input = Annotated[
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", "-c", help="YAML file; see configs/ for examples.")
 ]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Output folder.")]
+Output = Annotated[
+    str | None, typer.Option("--output", "-o", help="Output folder, or s3://, gs://, az://...")
+]
 Devices = Annotated[
     str | None, typer.Option(help='"auto", or a list such as cuda:0,cuda:2 or cpu,cpu.')
 ]
@@ -100,7 +102,7 @@ def generate(
 
     Example: batchtts generate texts.csv --output out
     """
-    from batchtts import preview, run, shards, summary
+    from batchtts import places, preview, run, shards, summary
     from batchtts.progress import screen_for
 
     overrides = {
@@ -112,10 +114,16 @@ def generate(
         "deadline": deadline,
     }
     settings = _settings(config, overrides)
-    folder = output or Path(settings.output.dir or _default_folder(source))
+    target = output or settings.output.dir or _default_folder(source)
+    folder, remote = places.split(target)
     part = shards.from_environment(shard, os.environ)
     options = run.Options(
-        limit=limit, fresh=fresh, retry_failed=retry_failed, shard=part, pool=pool
+        limit=limit,
+        fresh=fresh,
+        retry_failed=retry_failed,
+        shard=part,
+        pool=pool,
+        remote=remote,
     )
     with run.as_file(source) as texts:
         screen = screen_for(err, quiet=quiet)
@@ -124,7 +132,7 @@ def generate(
             return
         result = run.generate(texts, settings, folder, options, screen)
     if not quiet:
-        err.print(summary.render(result, folder))
+        err.print(summary.render(result, target))
     raise typer.Exit(result.exit_code)
 
 
@@ -256,7 +264,7 @@ def merge(
     from batchtts import summary
 
     merged = stage.merge(folder)
-    err.print(summary.render(merged, folder))
+    err.print(summary.render(merged, str(folder)))
     raise typer.Exit(merged.exit_code)
 
 

@@ -245,4 +245,6 @@ def _anchor_paths(data: dict[str, Any], folder: Path) -> None:
 
 
 def _anchored(path: str, folder: Path) -> str:
+    if "://" in path:
+        return path
     return str(folder / (Path(path).expanduser() if path.startswith("~/") else path))

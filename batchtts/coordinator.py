@@ -24,6 +24,7 @@ from batchtts.messages import (
     Ready,
     Remark,
     Stats,
+    Waiting,
     Work,
 )
 from batchtts.pools.base import Pool
@@ -197,6 +198,9 @@ class Coordinator:
                 case Busy():
                     self._book.announce(worker, message.indexes)
                     seat.busy(message.indexes, message.seconds, self._clock(), self._peers(seat))
+                case Waiting():
+                    self._watcher.event(message.text, aloud=True)
+                    seat.wait(self._clock(), self._peers(seat))
                 case Loading():
                     seat.load(self._clock())
                 case Ready():

@@ -33,6 +33,14 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """Worker -> coordinator: the storage keeps me waiting, but I am not hung."""
+
+    text: str
+    """What it waits for."""
+
+
+@dataclass(frozen=True, slots=True)
 class Loading:
     """Worker -> coordinator: a voice goes to the device now, and is measured: be patient."""
 

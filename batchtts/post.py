@@ -1,9 +1,9 @@
 """The last stage of a worker: takes -> finished sound -> one file and its record."""
 
+import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from batchtts import audio, output
@@ -11,6 +11,7 @@ from batchtts.assembly import Assembly, Past, Take
 from batchtts.config import Config
 from batchtts.data import Record, Utterance
 from batchtts.errors import AudioError
+from batchtts.places import Place
 from batchtts.plan import record_of
 
 
@@ -18,14 +19,15 @@ from batchtts.plan import record_of
 class Desk:
     """What every record of a worker has in common."""
 
-    folder: Path
-    """The output folder."""
+    place: Place
     config: Config
     source: str
     """Name of the input."""
     device: str
     models: Mapping[str, str]
     """Voice -> name and fingerprint of its weights."""
+    writer: int = field(default_factory=lambda: secrets.randbits(32))
+    """Of its temporary files: a worker that was taken for dead may still write the same file."""
 
     def ended(self, utterance: Utterance, *, status: str, reason: str) -> Record:
         """The record of an utterance that has no file."""
@@ -42,8 +44,8 @@ class Desk:
             return self._failed(utterance, verdict.reason, attempts)
         try:
             wave, sample_rate = audio.finish(take.wave, take.sample_rate, self.config.output)
-            path = self.folder / utterance.file
-            written = output.write(path, wave, sample_rate, self.config.output, utterance.index)
+            path = self.place.folder / utterance.file
+            written = output.write(path, wave, sample_rate, self.config.output, self.writer)
         except AudioError as error:
             return self._failed(utterance, str(error), attempts)
         facts = {
@@ -74,8 +76,8 @@ class Desk:
         try:
             past = assembly.past
             if past is None:
-                path, config = self.folder / utterance.file, self.config.output
-                stream = output.open_stream(path, take.sample_rate, config, utterance.index)
+                path, config = self.place.folder / utterance.file, self.config.output
+                stream = output.open_stream(path, take.sample_rate, config, self.writer)
                 past = assembly.past = Past(stream, take.first.seed)
             past.stream.append(take.wave, assembly.segments[-1].pause_ms)
             past.add(take, assembly.attempt)
@@ -111,6 +113,7 @@ class Desk:
         attempts: int,
         precision: str,
     ) -> Record:
+        self.place.put(utterance.file)
         if written.clipped:
             facts["clipped"] = written.clipped
         if precision:

@@ -14,6 +14,7 @@ from batchtts import inputs, manifest, storage
 from batchtts.config import Config
 from batchtts.data import Record, Utterance
 from batchtts.monitor import Monitor
+from batchtts.places import Place
 from batchtts.plan import Plan, record_of
 from batchtts.post import now
 from batchtts.progress import Screen, Tally
@@ -29,7 +30,7 @@ class Recorder:
     def __init__(
         self,
         books: Path,
-        folder: Path,
+        place: Place,
         source: str,
         work: Plan,
         expected: Callable[[Utterance], float],
@@ -38,10 +39,10 @@ class Recorder:
     ) -> None:
         """`source` is the input's path, `expected` tells the seconds an utterance should last.
 
-        The journal is in `books`, the audio under `folder`: the same, but for a shard.
+        The journal is in the folder `books`, the audio in `place`.
         """
         self._books = books
-        self._folder = folder
+        self._place = place
         self._source = Path(source).name
         self._work = work
         self._expected = expected
@@ -50,6 +51,7 @@ class Recorder:
         self._stack = ExitStack()
         self._journal = manifest.Journal(books)
         self._pending: list[Record] = []
+        self._copies: list[tuple[str, str]] = []
         self._twins: dict[str, list[Utterance]] = {}
         for twin in work.twins:
             self._twins.setdefault(twin.of, []).append(twin.utterance)
@@ -120,6 +122,8 @@ class Recorder:
 
     def _flush(self) -> None:
         if self._pending:
+            copies, self._copies = self._copies, []
+            self._place.copy(copies)
             pending, self._pending = self._pending, []
             self._journal.append_all(pending)
 
@@ -129,7 +133,7 @@ class Recorder:
             file = ""
             if record.status == "ok":
                 file = twin.file
-                storage.copy(self._folder / record.file, self._folder / file)
+                self._copies.append((record.file, file))
                 self.copied += 1
             self._pending.append(
                 record_of(

@@ -19,7 +19,7 @@ from batchtts import (
     inputs,
     manifest,
     models,
-    output,
+    places,
     plan,
     probe_cache,
     shards,
@@ -71,6 +71,8 @@ class Options:
     """Speak rows again that failed before."""
     pool: Literal["local", "ray"] = "local"
     """Workers as processes of this machine, or as actors of a Ray cluster."""
+    remote: str = ""
+    """URL of the object store that the folder's files go to; "": they stay."""
     shard: Shard | None = None
     """The part of the input that this process speaks; None: all of it."""
 
@@ -102,6 +104,7 @@ def generate(
         storage.discard(books / summary.FILE)  # or a killed run would seem to have ended
         if options.fresh:
             manifest.forget(books)
+        place = places.at(folder, options.remote, screen.say)
         work = make_plan(source, config, folder, options, screen.say)
         if work.shard:
             screen.say(f"shard {work.shard['name']}: {len(work.ids)} of {work.shard['rows']} rows")
@@ -109,7 +112,7 @@ def generate(
         pool, slots, joined = open_pool(work, config, books)
         with (
             Monitor() as monitor,
-            Recorder(books, folder, source, work, expected_seconds, screen, monitor) as recorder,
+            Recorder(books, place, source, work, expected_seconds, screen, monitor) as recorder,
         ):
             coordinator = Coordinator(
                 LeaseBook(work.todo, expected_seconds),
@@ -121,6 +124,7 @@ def generate(
                     workers=len(slots),
                     config=config,
                     folder=folder,
+                    remote=options.remote,
                     source=source,
                 ),
                 recorder,
@@ -153,6 +157,7 @@ def generate(
         result.add_times(recorder.tally.audio, time.monotonic() - started)
         result.add_figures(coordinator.figures())
         result.write(books)
+        place.publish(books)
         if failure:
             raise failure
         return result
@@ -204,7 +209,11 @@ def make_plan(
     shard, coverage = options.shard, Coverage()
     for row in rows if shard else ():
         coverage.add(row.id)
-    prior = {} if options.fresh else manifest.read_prior(shards.books(folder, shard))
+    books = shards.books(folder, shard)
+    place = places.at(folder, options.remote, say)
+    if not options.fresh:
+        place.fetch(books)
+    prior = {} if options.fresh else manifest.read_prior(books)
     changes: Counter[str] = Counter()
     work = plan.make_plan(
         plan.utterances(
@@ -216,7 +225,7 @@ def make_plan(
             changes=changes,
         ),
         prior,
-        lambda p: output.holds(folder / p.file, p.duration, p.sample_rate, p.bytes),
+        place.holds,
         expected_seconds,
         Path(source).name,
         retry_failed=options.retry_failed,
@@ -274,6 +283,7 @@ def worker_spec(
     workers: int,
     config: Config,
     folder: Path,
+    remote: str,
     source: str,
 ) -> WorkerSpec:
     """All that the worker of a slot needs to know."""
@@ -283,6 +293,7 @@ def worker_spec(
     return WorkerSpec(
         slot=slot,
         folder=folder,
+        remote=remote,
         source=Path(source).name,
         config=config,
         models={name: f"{name} {voice(name).info.fingerprint}" for name in by_voice},

@@ -15,7 +15,7 @@ class WorkerSpec:
 
     slot: Slot
     folder: Path
-    """The output folder."""
+    """The output folder, or where its files wait for their upload."""
     source: str
     """Name of the input, for records."""
     config: Config
@@ -27,6 +27,8 @@ class WorkerSpec:
     """Voice -> about how many utterances of it this worker will speak."""
     cache: Path | None
     """Folder for what the probe learns; None: nowhere."""
+    remote: str = ""
+    """URL of the object store that the files go to; "": they stay in the folder."""
     prepare_processes: int = 0
     """G2P in this many processes; 0: in a thread."""
     limit_scale: float = 1.0

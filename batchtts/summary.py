@@ -143,8 +143,8 @@ def _shares(lives: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     }
 
 
-def render(summary: Summary, folder: Path) -> Table:
-    """The summary as a person reads it."""
+def render(summary: Summary, target: str) -> Table:
+    """The summary as a person reads it; `target` is the output folder, or its URL."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -185,8 +185,8 @@ def render(summary: Summary, folder: Path) -> Table:
     if summary.advice():
         row("advice", summary.advice())
     if summary.shard:
-        row("shard", f"{summary.shard['name']}; when all have ended: batchtts merge {folder}")
-    row("folder", str(folder))
+        row("shard", f"{summary.shard['name']}; when all have ended: batchtts merge {target}")
+    row("folder", target)
     return table
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Literal
 
-from batchtts import audio, checks, host, meters
+from batchtts import audio, checks, host, meters, places
 from batchtts.assembly import Assembly
 from batchtts.batching import OutOfMemory, is_sticky
 from batchtts.data import Record, Utterance
@@ -30,6 +30,7 @@ from batchtts.messages import (
     Ready,
     Remark,
     Stats,
+    Waiting,
     Work,
 )
 from batchtts.models.base import Audio
@@ -38,7 +39,6 @@ from batchtts.post import Desk
 from batchtts.prepare import Refused, Segment
 from batchtts.spec import WorkerSpec
 
-POST_THREADS = 2
 QUEUED_BATCHES = 2
 """Batches between infer and post: so far may the device be ahead of the disk."""
 MESSAGE_RECORDS = 256
@@ -70,7 +70,7 @@ class Worker:
         self._windows = {voice: checks.DurationWindow() for voice in spec.models}
         self._post_lock = threading.Lock()
         self._desk = Desk(
-            folder=spec.folder,
+            place=places.at(spec.folder, spec.remote, lambda text: self._outbox.put(Waiting(text))),
             config=spec.config,
             source=spec.source,
             device=spec.slot.label,
@@ -83,7 +83,7 @@ class Worker:
 
     def run(self) -> None:
         """Start the stages and wait for their end."""
-        stages = [self._prepare_all, self._infer_all, *[self._post_all] * POST_THREADS]
+        stages = [self._prepare_all, self._infer_all, *[self._post_all] * self._desk.place.writers]
         threads = [
             threading.Thread(target=self._guard, args=(stage,), daemon=True) for stage in stages
         ]
@@ -184,7 +184,7 @@ class Worker:
         model = self._infer.model((next(iter(self._spec.models)), ""))
         self._outbox.put(Ready(model.precision, meters.uuid(self._spec.slot.device)))
         self._infer.run(self._announce, self._spoken.put)
-        for _ in range(POST_THREADS):
+        for _ in range(self._desk.place.writers):
             self._spoken.put(None)
 
     def _announce(self, batch: list[Segment]) -> None:
