@@ -23,10 +23,10 @@ SLACK = 0.4
 """Seconds added to both sides before they are compared: short texts vary more."""
 SPREADS = 5.0
 """Robust standard deviations that a good file may be away."""
-LEAST_RATIO = 1.35
+LEAST_RATIO = 1.4
 """However alike the files of a voice are, this much longer or shorter is not yet wrong."""
 SPOKEN_AS = (
-    (re.compile(r"(?<=\d),000\b"), "thousand"),
+    (re.compile(r"(?<=\d),0+"), "thousand"),
     (re.compile(r"(?<=\d),(?=\d{3}\b)"), "hundred thousand"),
     (re.compile(r"(?<=[1-9])0+\b"), ""),
     (re.compile(r"\d"), "five"),

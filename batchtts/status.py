@@ -204,17 +204,17 @@ def _log(path: Path) -> list[str]:
 def render(status: Status) -> "RenderableType":
     """The status as a person reads it."""
     from rich.console import Group
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in _lines(status):
-        table.add_row(name, escape(text))
+        table.add_row(name, Text(text))  # not markup: "hibari:heart:" would become an emoji
     for part in status.parts:
-        table.add_row(f"shard {part.folder.name}", escape(_line(part)))
-    return Group(table, *(f"[dim]{escape(event)}[/]" for event in status.events))
+        table.add_row(f"shard {part.folder.name}", Text(_line(part)))
+    return Group(table, *(Text(event, style="dim") for event in status.events))
 
 
 def _lines(status: Status) -> Iterator[tuple[str, str]]:

@@ -261,17 +261,17 @@ def _keep(result: VerifyResult) -> None:
 def render(result: VerifyResult) -> "RenderableType":
     """The result as a person reads it."""
     from rich.console import Group
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
-    figures = ", ".join(f"{count} {name}" for name, count in result.counts.items() if count)
+    figures = Text(", ".join(f"{count} {name}" for name, count in result.counts.items() if count))
     kinds = Counter(problem.kind for problem in result.problems)
     if not kinds:
-        return Group(escape(figures), "nothing is wrong")
+        return Group(figures, "nothing is wrong")
     table = Table("problem", "row", "file", "what was found", box=None, pad_edge=False)
-    for problem in result.problems[:SHOWN]:
-        table.add_row(*map(escape, (problem.kind, problem.id, problem.file, problem.detail)))
-    total = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    for problem in result.problems[:SHOWN]:  # as Text: a row's own words are no markup
+        table.add_row(*map(Text, (problem.kind, problem.id, problem.file, problem.detail)))
     rest = len(result.problems) - SHOWN
-    more = [f"and {rest} more, all in {escape(str(result.folder / RESULT))}"] if rest > 0 else []
-    return Group(escape(figures), table, *more, f"[bold]wrong:[/] {escape(total)}")
+    more = [Text(f"and {rest} more, all in {result.folder / RESULT}")] if rest > 0 else []
+    total = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    return Group(figures, table, *more, Text(f"wrong: {total}", style="bold"))

@@ -51,5 +51,5 @@ def test_equal_texts_are_compared_with_their_median() -> None:
 
 def test_numbers_count_as_they_are_spoken() -> None:
     assert spoken_length("$7,476") > 3 * spoken_length("seven")
-    assert spoken_length("8,000") < spoken_length("8,123")
+    assert spoken_length("8,000") < spoken_length("8,008") < spoken_length("8,123")
     assert spoken_length("a, b!") == 2

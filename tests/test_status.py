@@ -40,7 +40,7 @@ def running(tmp_path: Path) -> Iterator[Path]:
     write(tmp_path, 100)
     (tmp_path / "run.log").write_text(
         f"2026-11-30T02:50:00Z INFO {plan_line(400, 400, 800)}\n"
-        + "2026-11-30T02:55:00Z INFO worker 0 is ready\n" * 1000,
+        + "2026-11-30T02:55:00Z INFO worker 0: hibari:heart: [bold]ready\n" * 1000,
         "utf-8",
     )
     assert (tmp_path / "run.log").stat().st_size > 2 * LOG_PART
@@ -69,6 +69,7 @@ def test_a_running_run_tells_its_speed_and_when_it_ends(running: Path) -> None:
     assert "running, process 4711 on here" in text
     assert "100 of 400 (25%): 1 failed, 99 ok" in text
     assert "about 6 min 00 s" in text
+    assert "hibari:heart: [bold]ready" in text
 
 
 def test_audio_that_lasts_longer_than_planned_still_gives_an_end(running: Path) -> None:
