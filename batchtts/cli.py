@@ -312,6 +312,37 @@ def verify(
 
 
 @app.command()
+def report(
+    folder: Folder,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The page; DIR/report.html by default.")
+    ] = None,
+) -> None:
+    """Write one HTML page to look at a run and to listen to what is doubtful.
+
+    Example: batchtts report out
+    """
+    from batchtts.report import write_html
+
+    err.print(escape(f"{write_html(folder, output)} written"), soft_wrap=True)
+
+
+@app.command()
+def status(folder: Folder, as_json: Json = False) -> None:
+    """Tell how a running or finished run stands, from another terminal.
+
+    Example: batchtts status out
+    """
+    from batchtts import status as state
+
+    found = state.status(folder)
+    if as_json:
+        out.print_json(data=found.as_dict())
+    else:
+        out.print(state.render(found))
+
+
+@app.command()
 def export(
     folder: Folder,
     to: Annotated[str, typer.Option(help="nemo, lhotse, ljspeech, webdataset or parquet.")],
