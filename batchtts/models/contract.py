@@ -92,7 +92,8 @@ def check(
         model = adapter.load(voice, device, precision or kinds[0])
         _require(isinstance(model, Model), "it lacks a member of the protocol Model")
         _require(model.sample_rate == info.sample_rate, "its sample rate is not the voice's")
-    spoken = _Spoken(model=model, features=features, tolerance=tolerance)
+        alone = [_one(model, one) for one in features]
+    spoken = _Spoken(model=model, features=features, alone=alone, tolerance=tolerance)
     for clause, test in _CLAUSES.items():
         with _clause(clause):
             test(spoken)
@@ -165,10 +166,9 @@ class _Spoken:
 
     model: Model
     features: list[Features]
+    alone: list[Audio]
+    """The audio of each, spoken alone."""
     tolerance: float
-
-    def alone(self) -> list[Audio]:
-        return [_one(self.model, features) for features in self.features]
 
     def require_same(self, ours: Sequence[Audio], others: Sequence[Audio]) -> None:
         _require(len(ours) == len(others), f"{len(others)} waveforms for {len(ours)} features")
@@ -185,7 +185,7 @@ def _one(model: Model, features: Features) -> Audio:
 
 
 def _check_waveforms(spoken: _Spoken) -> None:
-    for features, audio in zip(spoken.features, spoken.alone(), strict=True):
+    for features, audio in zip(spoken.features, spoken.alone, strict=True):
         wave: Waveform = audio.wave
         _require(wave.dtype == np.float32 and wave.ndim == 1, f"{wave.dtype} [{wave.shape}]")
         _require(bool(np.isfinite(wave).all()), "a sample is no finite number")
@@ -199,29 +199,29 @@ def _check_waveforms(spoken: _Spoken) -> None:
 
 
 def _check_repeat(spoken: _Spoken) -> None:
-    spoken.require_same(spoken.alone(), spoken.alone())
+    spoken.require_same(spoken.alone, [_one(spoken.model, f) for f in spoken.features])
 
 
 def _check_lengths(spoken: _Spoken) -> None:
     together = spoken.model.synthesize(spoken.features)
     lengths = [len(audio.wave) for audio in together]
-    alone = [len(audio.wave) for audio in spoken.alone()]
+    alone = [len(audio.wave) for audio in spoken.alone]
     _require(lengths == alone, f"{lengths} samples in a batch, {alone} alone")
 
 
 def _check_batch(spoken: _Spoken) -> None:
-    spoken.require_same(spoken.alone(), spoken.model.synthesize(spoken.features))
+    spoken.require_same(spoken.alone, spoken.model.synthesize(spoken.features))
 
 
 def _check_order(spoken: _Spoken) -> None:
     backwards = spoken.model.synthesize(spoken.features[::-1])
-    spoken.require_same(spoken.alone(), backwards[::-1])
+    spoken.require_same(spoken.alone, backwards[::-1])
 
 
 def _check_neighbours(spoken: _Spoken) -> None:
     half = len(spoken.features) // 2
     first = spoken.model.synthesize(spoken.features[:half])
-    spoken.require_same(spoken.alone(), first + spoken.model.synthesize(spoken.features[half:]))
+    spoken.require_same(spoken.alone, first + spoken.model.synthesize(spoken.features[half:]))
 
 
 def _check_seed(spoken: _Spoken) -> None:
@@ -235,17 +235,17 @@ def _check_submit(spoken: _Spoken) -> None:
     submit = getattr(spoken.model, "submit", None)
     if submit is None:
         return
-    spoken.require_same(spoken.alone(), submit(spoken.features, False)())
+    spoken.require_same(spoken.alone, submit(spoken.features, False)())
     coarse = submit(spoken.features, True)()
     _require(all(audio.wave.dtype == np.int16 for audio in coarse), "pcm16 is not int16")
     waves = [replace(a, wave=a.wave.astype(np.float32) / np.float32(32767)) for a in coarse]
-    spoken.require_same(spoken.alone(), waves)
+    spoken.require_same(spoken.alone, waves)
 
 
 def _check_chunks(spoken: _Spoken) -> None:
     in_chunks = getattr(spoken.model, "synthesize_in_chunks", None)
     if in_chunks is not None:
-        spoken.require_same(spoken.alone(), [in_chunks(f) for f in spoken.features])
+        spoken.require_same(spoken.alone, [in_chunks(f) for f in spoken.features])
 
 
 _CLAUSES: dict[str, Callable[[_Spoken], None]] = {

@@ -59,14 +59,14 @@ def _cut(sound: NDArray[np.generic], lengths: Sequence[int]) -> list[Audio]:
 
 
 def _checked(wave: NDArray[np.generic]) -> Audio:
-    """Audio with what is wrong in it: samples clipped, samples that are no numbers."""
+    """Audio that says how many samples were clipped; what is no number stays none, as float32."""
     if wave.dtype == np.int16:
-        not_finite = np.count_nonzero(wave == PCM16_NOT_FINITE)
         clipped = np.count_nonzero(np.abs(wave) == PCM16_PEAK)
+        lost = wave == PCM16_NOT_FINITE
+        if lost.any():
+            wave = np.where(lost, np.float32("nan"), wave.astype(np.float32) / PCM16_PEAK)
     else:
-        not_finite = np.count_nonzero(~np.isfinite(wave))
         clipped = np.count_nonzero(np.abs(wave) > 1)
         if clipped:
             wave = np.clip(wave, -1, 1)
-    faults = {"clipped": clipped, "not_finite": not_finite}
-    return Audio(wave=wave, info={name: int(count) for name, count in faults.items() if count})
+    return Audio(wave=wave, info={"clipped": int(clipped)} if clipped else {})

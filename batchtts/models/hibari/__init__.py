@@ -37,8 +37,14 @@ class HibariAdapter:
         return self.voices()[name]
 
     def precisions(self, device: str) -> tuple[str, ...]:
-        """Precisions of the decoder's and the head's linear layers; all else is fp32 or fp64."""
-        return ("fp32", "bf16") if device == "cpu" else ("fp32", "tf32", "bf16")
+        """Precisions of the decoder's and the head's linear layers; all else is fp32 or fp64.
+
+        On a CPU with tiles for it bf16 is 1.6 times as fast; elsewhere it is slower. On a GPU
+        these layers are a small part of the work, so that the more exact tf32 comes first.
+        """
+        if device != "cpu":
+            return ("tf32", "fp32", "bf16")
+        return ("bf16", "fp32") if _has_bf16_tiles() else ("fp32", "bf16")
 
     def frontend(self, voice: str) -> Frontend:
         """The front end of a voice."""
@@ -59,6 +65,15 @@ class HibariAdapter:
         return HibariModel(_weights_file(voice), device, precision)
 
 
+@cache
+def _has_bf16_tiles() -> bool:
+    """Whether this is an Intel CPU with AMX, as far as Linux tells."""
+    try:
+        return " amx_bf16" in Path("/proc/cpuinfo").read_text("ascii", "replace")
+    except OSError:
+        return False
+
+
 def _info(name: str, entry: Mapping[str, Any]) -> VoiceInfo:
     fetched = "" if entry.get("bundled") else ", downloaded at first use"
     return VoiceInfo(
@@ -67,7 +82,7 @@ def _info(name: str, entry: Mapping[str, Any]) -> VoiceInfo:
         sample_rate=24_000,
         license="Apache-2.0",
         fingerprint=f"{entry['sha256'][:16]}-{version('hibari-tts')}-{READING_VERSION}",
-        seconds_per_char=0.066,
+        seconds_per_char=0.073,
         description=f"{entry['accent']} English, {entry['gender']}{fetched}",
     )
 

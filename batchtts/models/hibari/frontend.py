@@ -71,8 +71,9 @@ class _UnknownWords:
 
     def __call__(self, word: str) -> str:
         network = _oov(self._file)
-        parts = range(0, len(word), LONGEST_WORD)
-        return "".join(network(word[i : i + LONGEST_WORD]) or "" for i in parts)
+        step = -(-len(word) // -(-len(word) // LONGEST_WORD))  # parts of equal length
+        parts = [word[i : i + step] for i in range(0, len(word), step)]
+        return "".join(network(part) or "" for part in parts)
 
 
 @cache

@@ -1,6 +1,7 @@
 """A hibari voice on one device: features -> waveforms, a whole batch at once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +18,7 @@ from batchtts.models.hibari.signal import EDGE, FFT, HOP, SAMPLE_RATE, Signal, n
 from batchtts.models.hibari.weights import read_weights
 from batchtts.models.transfer import download, upload
 
-TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+TYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16}
 """Precision -> number type of the decoder's and the head's linear layers."""
 
 
@@ -109,7 +110,7 @@ class HibariModel:
             for features, data in zip(batch, spoken, strict=True)
             for place, ids in enumerate(data.sentences)
         ]
-        with torch.inference_mode():
+        with torch.inference_mode(), torch.backends.cudnn.flags(allow_tf32=False), _tf32(False):
             encoded = self._encode(sentences, sizes)
             frames = [2 * int(durations.sum()) for durations in encoded.durations]
             sound = torch.cat(
@@ -158,8 +159,9 @@ class HibariModel:
         for i, start, count in zip(run, layout.starts, layout.counts, strict=True):
             noise[start : start + count] = noise_rows(sentences[i].seed, int(count))
         pitch, energy = self._prosody(encoded.prosody, layout)
-        decoded = self._decode(encoded.products, pitch, energy, layout, sizes.frames)
-        return self._sound(decoded, pitch, layout, noise, sizes.spectrum)
+        with _tf32(self.precision == "tf32"):
+            decoded = self._decode(encoded.products, pitch, energy, layout, sizes.frames)
+            return self._sound(decoded, pitch, layout, noise, sizes.spectrum)
 
     def _prosody(self, rows: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
         """Pitch in Hz and energy of each frame of the stream, [N] each, zero in the gaps."""
@@ -209,6 +211,17 @@ class HibariModel:
         return torch.cat(
             [sound[EDGE + a : EDGE + b] for a, b in zip(layout.starts, ends, strict=True)]
         )
+
+
+@contextmanager
+def _tf32(allowed: bool) -> Iterator[None]:
+    """Matrix products of the GPU may or may not round to TF32; what was set before comes back."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if allowed else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def _within(rows: Indices, low: int, high: int) -> Indices:
