@@ -122,6 +122,9 @@ class TextConfig(Section):
     """HTML and SSML tags and entities: kept as they are, or taken out and decoded."""
     urls: Literal["literal", "domain", "skip"] = "literal"
     """Web addresses: as they are, the domain alone, or left out with e-mail addresses."""
+    numbers: Literal["digits", "voice"] = "digits"
+    """Phone numbers and codes with leading zeros digit by digit, 34,50 in English as 34.50; or all
+    left to the voice's front end."""
     max_repeat: Annotated[StrictInt, Field(ge=1)] = 20
     """Longest run of one letter or of a short repeated syllable; digits are never cut."""
     sentence_pause_ms: Annotated[StrictInt, Field(ge=0, le=10_000)] = 350

@@ -17,6 +17,7 @@ from batchtts.config import Config
 from batchtts.data import Record, Row, Utterance
 from batchtts.manifest import Prior
 from batchtts.models.base import VoiceInfo
+from batchtts.normalise import normalise
 
 EMPTY = "empty text"
 KEY_SCHEMA = 1
@@ -99,9 +100,9 @@ def utterances(
         if not owns(row.id):
             continue
         voice = voices(row)
-        spoken = _spoken(row.text, config, changes)
         speed = config.speed if row.speed is None else row.speed
         lang = config.lang if row.lang is None else row.lang
+        spoken = _spoken(row.text, config, lang or _language(voice.info), changes)
         seed = seed_of(config.seed, voice.name, spoken) if row.seed is None else row.seed
         identity = (spoken, voice.name, voice.info.fingerprint, lang, speed, seed)
         utterance = Utterance(
@@ -119,14 +120,23 @@ def utterances(
         yield utterance, row.problem or ("" if spoken else EMPTY)
 
 
-def _spoken(written: str, config: Config, changes: Counter[str]) -> str:
+def _spoken(written: str, config: Config, lang: str, changes: Counter[str]) -> str:
+    """What is said for a text; the lexicon's word comes before the rules for numbers."""
     cleaned = text.clean(written, config.text)
     changes.update(cleaned.notes)
-    if not config.text.lexicon:
-        return cleaned.text
-    respelled, words = text.apply_lexicon(cleaned.text, config.text.lexicon)
-    changes["lexicon"] += words
-    return respelled
+    spoken = cleaned.text
+    if config.text.lexicon:
+        spoken, words = text.apply_lexicon(spoken, config.text.lexicon)
+        changes["lexicon"] += words
+    if config.text.numbers == "digits":
+        spoken, numbers = normalise(spoken, english=lang.lower().startswith("en"))
+        changes["numbers"] += numbers
+    return spoken
+
+
+def _language(info: VoiceInfo) -> str:
+    """The voice's language; empty where it has none, or several."""
+    return info.languages[0] if len({tag[:2] for tag in info.languages}) == 1 else ""
 
 
 def _file(row: Row, extension: str, taken: set[int], *, folders: bool) -> str:
