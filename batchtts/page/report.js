@@ -126,7 +126,7 @@ function axes(x, y, more = {}) {
 
 function options(x, y, more = {}) {
   return {
-    animation: false, maintainAspectRatio: false, responsive: true, parsing: false, normalized: true,
+    animation: false, maintainAspectRatio: false, responsive: true, parsing: false,
     scales: axes(x, y, more.scales),
     plugins: { legend: { display: Boolean(more.legend), labels: { color: color("--ink"), boxWidth: 12, usePointStyle: true } },
       tooltip: { callbacks: more.tooltip || {} } },
@@ -152,13 +152,14 @@ function durationChart() {
   }
   if (!others.length) return;
   const step = Math.max(1, Math.ceil(others.length / 3000));
-  const point = (i) => ({ x: rows.length[i], y: rows.duration[i], i });
-  const kept = others.filter((_, at) => at % step === 0).map(point);
+  /* Chart.js takes unparsed data as sorted. */
+  const points = (places) => places.map((i) => ({ x: rows.length[i], y: rows.duration[i], i })).sort((a, b) => a.x - b.x);
+  const kept = points(others.filter((_, at) => at % step === 0));
   const note = outliers.length ? `${number(outliers.length)} do not fit the others of their voice.` : "All fit the others of their voice.";
   plot("Duration against length of text", note + (step > 1 ? ` One of ${step} of the others is drawn.` : ""), note, () => ({
     type: "scatter",
     data: { datasets: [
-      { label: "outlier", data: outliers.slice(0, 2000).map(point), backgroundColor: color("--c2"), pointStyle: "rectRot", radius: 6 },
+      { label: "outlier", data: points(outliers.slice(0, 2000)), backgroundColor: color("--c2"), pointStyle: "rectRot", radius: 6 },
       { label: "other", data: kept, backgroundColor: color("--c1") + "66", radius: 2.5 }] },
     options: options("characters, as spoken", "seconds", { legend: outliers.length > 0,
       tooltip: { label: (item) => `${rows.id[item.raw.i]}: ${number(item.parsed.y, 2)} s, ${rows.text[item.raw.i].slice(0, 60)}` } }) }));
@@ -180,7 +181,7 @@ function bars(title, note, describe, labels, counts, x, y) {
   plot(title, note, describe, () => ({
     type: "bar",
     data: { labels, datasets: [{ data: counts, backgroundColor: color("--c1"), borderRadius: 3, maxBarThickness: 36 }] },
-    options: options(x, y, { rest: { parsing: true, normalized: false }, scales: { y: { ticks: { precision: 0, color: color("--muted") } } } }) }));
+    options: options(x, y, { rest: { parsing: true }, scales: { y: { ticks: { precision: 0, color: color("--muted") } } } }) }));
 }
 
 function batchChart() {
@@ -209,7 +210,7 @@ function deviceChart() {
       ({ label, data: values, backgroundColor: color(tone), maxBarThickness: 30 })) },
     options: options("% of the time", "", { legend: true,
       tooltip: { label: (item) => `${item.dataset.label}: ${number(item.parsed.x, 1)} %` },
-      rest: { indexAxis: "y", parsing: true, normalized: false },
+      rest: { indexAxis: "y", parsing: true },
       scales: { x: { stacked: true, max: 100, grid: { color: color("--line") } }, y: { stacked: true, title: { display: false }, grid: { display: false } } } }) }));
 }
 
