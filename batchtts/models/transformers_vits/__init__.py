@@ -43,7 +43,8 @@ class TransformersAdapter:
         for folder in voice_folders():
             for config in sorted(folder.glob(f"*/{CONFIG}")):
                 if json.loads(config.read_text(encoding="utf-8")).get("model_type") == "vits":
-                    found.setdefault(config.parent.name, self.voice(str(config.parent)))
+                    name = config.parent.name
+                    found[name] = self.voice(name)
         return found
 
     def voice(self, name: str) -> VoiceInfo:
