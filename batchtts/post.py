@@ -8,6 +8,7 @@ from typing import Any
 
 from batchtts import audio, output
 from batchtts.assembly import Assembly, Past, Take
+from batchtts.audiocache import AudioCache
 from batchtts.config import Config
 from batchtts.data import Record, Utterance
 from batchtts.errors import AudioError
@@ -26,6 +27,8 @@ class Desk:
     device: str
     models: Mapping[str, str]
     """Voice -> name and fingerprint of its weights."""
+    cache: AudioCache | None = None
+    """Keeps what was spoken for other runs."""
     writer: int = field(default_factory=lambda: secrets.randbits(32))
     """Of its temporary files: a worker that was taken for dead may still write the same file."""
 
@@ -113,12 +116,11 @@ class Desk:
         attempts: int,
         precision: str,
     ) -> Record:
-        self.place.put(utterance.file)
         if written.clipped:
             facts["clipped"] = written.clipped
         if precision:
             facts["retried"] = precision
-        return self._record(
+        record = self._record(
             utterance,
             status="ok",
             file=utterance.file,
@@ -128,6 +130,10 @@ class Desk:
             attempts=attempts,
             checks=facts,
         )
+        if self.cache:
+            self.cache.keep(record, self.place.folder / utterance.file)
+        self.place.put(utterance.file)
+        return record
 
     def _record(self, utterance: Utterance, **result: object) -> Record:
         return record_of(

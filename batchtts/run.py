@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from batchtts import (
+    audiocache,
     cpu_split,
     devices,
     inputs,
@@ -35,6 +36,7 @@ from batchtts.errors import DeviceError, Exit, InputError, MissingExtraError, Vo
 from batchtts.folder import LOCK, OutputFolder
 from batchtts.leases import LeaseBook
 from batchtts.monitor import Monitor
+from batchtts.places import Place
 from batchtts.plan import Plan, Voice
 from batchtts.pools.base import Pool
 from batchtts.pools.local import LocalPool
@@ -108,6 +110,7 @@ def generate(
         work = make_plan(source, config, folder, options, screen.say)
         if work.shard:
             screen.say(f"shard {work.shard['name']}: {len(work.ids)} of {work.shard['rows']} rows")
+        cached = 0 if options.fresh else _from_cache(work, config, source, books, place, stop)
         open_pool = _ray_pool if options.pool == "ray" else _local_pool
         pool, slots, joined = open_pool(work, config, books)
         with (
@@ -144,7 +147,7 @@ def generate(
             counts=dict(counts),
             spoken=recorder.tally.done,
             kept=work.kept,
-            copied=recorder.copied,
+            copied=recorder.copied + cached,
             gone=len(work.gone),
             changes=dict(work.changes),
             suspects=suspects,
@@ -161,6 +164,20 @@ def generate(
         if failure:
             raise failure
         return result
+
+
+def _from_cache(
+    work: Plan, config: Config, source: str, books: Path, place: Place, stop: Stopper
+) -> int:
+    """Take what other runs have spoken out of the work; returns how many utterances that were."""
+    cache = audiocache.open_cache(config.output.cache)
+    if cache is None:
+        return 0
+    before = len(work.todo)
+    name = Path(source).name
+    work.todo = audiocache.fetch_all(cache, work.todo, name, books, place, stop.stage)
+    work.seconds = sum(map(expected_seconds, work.todo))
+    return before - len(work.todo)
 
 
 def _local_pool(work: Plan, config: Config, _books: Path) -> OpenPool:

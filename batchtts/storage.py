@@ -58,13 +58,15 @@ def replace(path: Path, parts: Sequence[bytes | memoryview], number: int = 0) ->
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, number: int = 0) -> Iterator[Path]:
     """Gives a temporary name beside `path`; what was written there takes its place at the end.
+
+    `number` is the writer's own where there may be others.
 
     Raises:
         StorageError: the folder cannot be written; what was there is still there.
     """
-    temp = temporary(path, 0)
+    temp = temporary(path, number)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temp
@@ -87,13 +89,15 @@ def replace_by_lines(path: Path, lines: Iterable[bytes]) -> None:
         os.fsync(file.fileno())
 
 
-def copy(source: Path, target: Path) -> None:
+def copy(source: Path, target: Path, number: int = 0) -> None:
     """Give a file a second name where the file system can, else a second body; at once.
+
+    `number` is the writer's own where there may be others.
 
     Raises:
         StorageError: as for `replacing`.
     """
-    with replacing(target) as temp:
+    with replacing(target, number) as temp:
         temp.unlink(missing_ok=True)
         try:
             os.link(source, temp)

@@ -33,7 +33,7 @@ class Summary:
     kept: int = 0
     """Rows that earlier runs had finished."""
     copied: int = 0
-    """Rows that say what another one says: their file is a copy."""
+    """Rows that say what another one says, or what the cache has: their file is a copy."""
     gone: int = 0
     """Ids of the manifest that are no longer in the input; their files were left."""
     audio_seconds: float = 0.0

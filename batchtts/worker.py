@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Literal
 
-from batchtts import audio, checks, host, meters, places
+from batchtts import audio, audiocache, checks, host, meters, places
 from batchtts.assembly import Assembly
 from batchtts.batching import OutOfMemory, is_sticky
 from batchtts.data import Record, Utterance
@@ -75,6 +75,7 @@ class Worker:
             source=spec.source,
             device=spec.slot.label,
             models=spec.models,
+            cache=audiocache.open_cache(spec.config.output.cache),
         )
         self._started = time.monotonic()
         self._stopping = False
