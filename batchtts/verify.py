@@ -8,13 +8,14 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchtts import checks, filecheck, manifest, storage
+from batchtts import checks, filecheck, manifest, models, storage
 from batchtts.data import Record
-from batchtts.errors import Exit, UsageError
+from batchtts.errors import BatchttsError, Exit, UsageError
 from batchtts.filecheck import Problem
 from batchtts.notebook import Notebook
 from batchtts.wer import score
@@ -106,7 +107,7 @@ def verify(
     if not records:
         message = f"{folder} has no {manifest.JOURNAL}: give the output folder of a run"
         raise UsageError(message)
-    spoken = [record for record in records.values() if record.status == "ok"]
+    spoken = [_with_lang(record) for record in records.values() if record.status == "ok"]
     chosen = _sample(spoken, sample)
     if len(chosen) < len(spoken):
         log(f"{len(chosen)} of {len(spoken)} files are read, chosen by chance")
@@ -136,6 +137,22 @@ def verify(
     )
     _keep(result)
     return result
+
+
+def _with_lang(record: Record) -> Record:
+    """The record with the language of its voice, where it names none."""
+    return record if record.lang else replace(record, lang=_own_lang(record.voice))
+
+
+@cache
+def _own_lang(voice: str) -> str:
+    """The language that a voice speaks by itself; empty where it is not known here."""
+    try:
+        family, name = models.split(voice)
+        languages = models.adapter(family).voice(name).languages
+    except BatchttsError:  # made elsewhere, by a voice that is not installed on this machine
+        return ""
+    return languages[0] if languages else ""
 
 
 def _sample(records: list[Record], sample: int | None) -> list[Record]:

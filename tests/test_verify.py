@@ -273,6 +273,16 @@ def test_a_language_that_the_recogniser_does_not_know_is_told(small: Spoken) -> 
     assert told == ["1 files are in languages that the recogniser does not know"]
 
 
+def test_a_row_without_language_has_that_of_its_voice(small: Spoken) -> None:
+    small.records = {id: replace(record, lang="") for id, record in small.records.items()}
+    small.records["001"] = replace(small.records["001"], voice="elsewhere:nobody")
+    assert small.verify(asr=AsrChoice()).problems == []
+    lines = (small.folder / "verify.jsonl").read_text("utf-8").splitlines()
+    pages = [json.loads(line) for line in lines]
+    heard = {name.rpartition(":")[2] for _, name, _ in pages if name.startswith("heard:")}
+    assert heard == {"", "en-US"}
+
+
 def test_a_folder_without_manifest_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="output folder of a run"):
         verify(tmp_path, log=print)
