@@ -36,7 +36,7 @@ def peak_resident() -> int:
 def reset_peak_resident() -> None:
     """Start the peak anew; where the kernel refuses, the peak is that of the whole life."""
     try:
-        (PROC / "self/clear_refs").write_text("5")
+        (PROC / "self/clear_refs").write_text("5", encoding="ascii")
     except OSError:
         return
 
@@ -97,6 +97,6 @@ def _kilobytes(file: Path, name: str) -> int:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text()
+        return file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
