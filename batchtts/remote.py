@@ -32,9 +32,9 @@ UPLOADS = 16
 TRY_SECONDS = 15.0
 """The store's client repeats a request for so long, then it is told that the store is away."""
 PATIENCE_SECONDS = 1800.0
-"""A store that is away for longer ends the run, resumable."""
-REQUEST_SECONDS = 300.0
-"""For one request: a long file over a slow line."""
+"""A store that is away for longer ends the run, resumable; at the start only one try is made."""
+PAUSE_SECONDS = 1.0
+"""Between two such tries."""
 TABLES = (
     *(manifest.JOURNAL, manifest.TABLE, manifest.FAILED),
     *(summary.FILE, output_folder.LOG),
@@ -106,7 +106,7 @@ class Bucket:
         if (books / manifest.JOURNAL).exists():
             return
         name = self._name(books / manifest.JOURNAL)
-        data = self._persist("asked for the journal", partial(self._read, name))
+        data = self._persist("asked for the journal", partial(self._read, name), patience=0.0)
         if data is not None:
             storage.replace_by_lines(books / manifest.JOURNAL, (data,))
 
@@ -129,7 +129,7 @@ class Bucket:
     def _name(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
-    def _persist(self, what: str, act: Callable[[], T]) -> T:
+    def _persist(self, what: str, act: Callable[[], T], patience: float = PATIENCE_SECONDS) -> T:
         """Do something with the store, again while it does not answer.
 
         Raises:
@@ -137,7 +137,7 @@ class Bucket:
         """
         from obstore.exceptions import BaseError, GenericError
 
-        end = time.monotonic() + PATIENCE_SECONDS
+        end = time.monotonic() + patience
         while True:
             try:
                 return act()
@@ -148,6 +148,7 @@ class Bucket:
                     message = f"{text}; mend that and run the same command again"
                     raise StorageError(message) from None
                 self._complain(text)
+                time.sleep(PAUSE_SECONDS)
 
     def _complain(self, text: str) -> None:
         """Once for all the uploads that wait."""
@@ -167,7 +168,6 @@ def _open(url: str) -> "ObjectStore":
     try:
         return from_url(
             url,
-            client_options={"timeout": timedelta(seconds=REQUEST_SECONDS)},
             retry_config={"max_retries": 1000, "retry_timeout": timedelta(seconds=TRY_SECONDS)},
         )
     except (BaseError, ValueError) as error:
