@@ -45,6 +45,7 @@ from batchtts.progress import Screen
 from batchtts.recorder import Recorder, write_tables
 from batchtts.shards import Coverage, Shard
 from batchtts.spec import WorkerSpec
+from batchtts.status import plan_line
 from batchtts.stop import Stopper, parse_deadline
 from batchtts.summary import Summary
 
@@ -108,6 +109,7 @@ def generate(
             manifest.forget(books)
         place = places.at(folder, options.remote, screen.say)
         work = make_plan(source, config, folder, options, screen.say)
+        log.info("%s", plan_line(len(work.ids), len(work.todo), work.seconds))
         if work.shard:
             screen.say(f"shard {work.shard['name']}: {len(work.ids)} of {work.shard['rows']} rows")
         cached = 0 if options.fresh else _from_cache(work, config, source, books, place, stop)
