@@ -45,7 +45,11 @@ def environment(fake: dict[str, object] | None = None, **more: str) -> dict[str,
 
 
 def generate(
-    source: Path, folder: Path, *options: str, fake: dict[str, object] | None = None
+    source: Path,
+    folder: Path,
+    *options: str,
+    fake: dict[str, object] | None = None,
+    patience: float = PATIENCE,
 ) -> subprocess.CompletedProcess[str]:
     """Run to the end."""
     return subprocess.run(
@@ -53,7 +57,7 @@ def generate(
         env=environment(fake),
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=patience,
         check=False,
     )
 
