@@ -103,6 +103,8 @@ def generate(
     Example: batchtts generate texts.csv --output out
     """
     from batchtts import places, preview, run, shards, summary
+    from batchtts.agenda import as_file
+    from batchtts.options import Options
     from batchtts.progress import screen_for
 
     overrides = {
@@ -117,7 +119,7 @@ def generate(
     target = output or settings.output.dir or _default_folder(source)
     folder, remote = places.split(target)
     part = shards.from_environment(shard, os.environ)
-    options = run.Options(
+    options = Options(
         limit=limit,
         fresh=fresh,
         retry_failed=retry_failed,
@@ -125,7 +127,7 @@ def generate(
         pool=pool,
         remote=remote,
     )
-    with run.as_file(source) as texts:
+    with as_file(source) as texts:
         screen = screen_for(err, quiet=quiet)
         if dry_run:
             err.print(preview.render(preview.preview(texts, settings, folder, options, screen.say)))
@@ -151,7 +153,8 @@ def probe_batch_size(
 
     Example: batchtts probe-batch-size texts.csv
     """
-    from batchtts import probe_table, run, solo
+    from batchtts import probe_table, solo
+    from batchtts.agenda import as_file
 
     overrides = {"devices": device, "voice": voice, "precision": precision, "batch.probe": probe}
     settings = _settings(config, overrides)
@@ -160,7 +163,7 @@ def probe_batch_size(
     if source is None:
         features = list(solo.typical(loaded.model))
     else:
-        with run.as_file(source) as texts:
+        with as_file(source) as texts:
             segments = solo.segments_of(texts, loaded, settings, limit, note)
         features = [segment.features for segment in segments]
     found = solo.find_limit(loaded, features, settings, note)
@@ -189,7 +192,8 @@ def bench(
     Example: batchtts bench texts.csv --limit 64
     """
     from batchtts import bench as benchmark
-    from batchtts import run, solo
+    from batchtts import solo
+    from batchtts.agenda import as_file
 
     overrides = {
         "devices": devices,
@@ -198,7 +202,7 @@ def bench(
         "precision": precision,
     }
     settings = _settings(config, overrides)
-    with run.as_file(source) as texts:
+    with as_file(source) as texts:
         result = solo.bench(texts, settings, limit, _note(quiet=as_json))
     if as_json:
         out.print_json(data=result.as_dict())
@@ -387,6 +391,7 @@ def _default_folder(source: str) -> str:
 
 def main() -> None:
     """Run a command; every error ends in one or two lines and its exit code."""
+    _open_streams()
     _speak_utf8()
     logging.getLogger("batchtts").addHandler(logging.NullHandler())
     try:
@@ -405,6 +410,15 @@ def main() -> None:
         else:
             err.print("This is a fault of batchtts; BATCHTTS_DEBUG=1 shows more.", soft_wrap=True)
         sys.exit(Exit.INTERNAL)
+
+
+def _open_streams() -> None:
+    """A closed standard stream would lend its number to the next file or pipe that is opened."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest free number
 
 
 def _speak_utf8() -> None:

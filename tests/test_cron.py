@@ -117,6 +117,18 @@ def test_a_reader_that_goes_away_stops_nothing(tmp_path: Path) -> None:
     night.check_folder(folder, [f"u{n:04}" for n in range(20)])
 
 
+def test_closed_streams_stop_nothing(tmp_path: Path) -> None:
+    source, folder = night.write_rows(tmp_path / "in.csv", 5), tmp_path / "out"
+    command = shlex.join(night.command(source, folder))
+    subprocess.run(
+        ["/bin/sh", "-c", f"{command} <&- >&- 2>&-"],
+        env=night.environment(),
+        timeout=night.PATIENCE,
+        check=True,
+    )
+    night.check_folder(folder, [f"u{n:04}" for n in range(5)])
+
+
 def test_the_deadline_stops_and_the_next_night_goes_on(tmp_path: Path) -> None:
     source, folder = night.write_rows(tmp_path / "in.csv", 40), tmp_path / "out"
     slow: dict[str, object] = {"item_seconds": 0.3}
