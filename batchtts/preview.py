@@ -8,9 +8,11 @@ from pathlib import Path
 from rich.markup import escape
 from rich.table import Table
 
-from batchtts import models, prepare, run
+from batchtts import models, prepare
+from batchtts.agenda import make_plan
 from batchtts.config import Config
 from batchtts.models.base import Frontend
+from batchtts.options import Options
 from batchtts.progress import clock
 
 SHOWN = 10
@@ -46,14 +48,14 @@ class Preview:
 
 
 def preview(
-    source: str, config: Config, folder: Path, options: run.Options, say: Callable[[str], None]
+    source: str, config: Config, folder: Path, options: Options, say: Callable[[str], None]
 ) -> Preview:
     """Plan a run and try its first texts on the voice's front end.
 
     Raises:
         InputError: the input cannot be used.
     """
-    work = run.make_plan(source, config, folder, options, say)
+    work = make_plan(source, config, folder, options, say)
     first = sorted(work.todo, key=lambda utterance: utterance.index)[:PREPARED]
     frontends: dict[str, Frontend] = {}
     refused = []

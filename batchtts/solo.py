@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from batchtts import audio, checks, cpu_split, devices, inputs, meters, output, plan, probe, run
+from batchtts import audio, checks, cpu_split, devices, inputs, meters, output, plan, probe
 from batchtts import bench as benchmark
 from batchtts import models as families
 from batchtts.config import Config
@@ -18,6 +18,8 @@ from batchtts.output import Written
 from batchtts.prepare import Refused, Segment, prepare
 from batchtts.probe import ProbeResult
 from batchtts.probe_cache import ProbeKey, default_folder
+from batchtts.voices import voice as find_voice
+from batchtts.voices import voice_finder
 
 TYPICAL_SECONDS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
 """Audio of the texts that are made up where no input is given."""
@@ -77,7 +79,7 @@ def say(text: str, config: Config, path: Path) -> Written:
         InputError: the voice cannot say it.
     """
     row = Row(index=0, line=1, id="say", text=text)
-    voice = run.voice(config.voice)
+    voice = find_voice(config.voice)
     utterance, _ = next(plan.utterances([row], config, lambda _: voice, folders=False))
     solo = load(config)
     segments = prepare(solo.frontend, utterance, config)
@@ -99,7 +101,7 @@ def segments_of(
         InputError: nothing in it can be spoken.
     """
     rows = list(inputs.read_rows(source, config.input, log))[:limit]
-    utterances = plan.utterances(rows, config, run.voice_finder(source, config), folders=False)
+    utterances = plan.utterances(rows, config, voice_finder(source, config), folders=False)
     found = [
         segment
         for utterance, reason in utterances

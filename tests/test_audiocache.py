@@ -8,7 +8,7 @@ from batchtts import manifest
 from batchtts.audiocache import AudioCache, open_cache
 from batchtts.errors import Exit, StorageError, UsageError
 from batchtts.models.fake import mark_of, read_mark
-from batchtts.run import Options
+from batchtts.options import Options
 from batchtts.summary import Summary
 from tests.test_run import generate, write
 

@@ -9,8 +9,8 @@ import soundfile
 
 from batchtts import manifest, output, run
 from batchtts.config import Config, load_config
+from batchtts.options import Options
 from batchtts.progress import NoScreen
-from batchtts.run import Options
 from tests.conftest import ROOT
 
 CONFIGS = ROOT / "configs"

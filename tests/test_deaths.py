@@ -12,6 +12,7 @@ import pytest
 
 from batchtts import devices, host, output, run
 from batchtts.config import load_config
+from batchtts.options import Options
 from batchtts.progress import NoScreen
 from tests import night
 from tests.conftest import CASES, ROOT
@@ -109,7 +110,7 @@ def test_a_worker_that_leaks_is_replaced(
     monkeypatch.setenv("BATCHTTS_FAKE", json.dumps({"leak_bytes": 150 * 2**20, "batch_seconds": 1}))
     config = load_config(None, {"voice": "fake:tone", "devices": "cpu,cpu", "batch.size": 5})
     config = config.model_copy(update={"output": output.resolve(config.output)})
-    done = run.generate(str(source), config, folder, run.Options(), NoScreen())
+    done = run.generate(str(source), config, folder, Options(), NoScreen())
     assert done.exit_code == 0
     assert done.restarts >= 1
     night.check_folder(folder, ROWS)

@@ -13,8 +13,8 @@ from batchtts.audio import Samples
 from batchtts.config import Config, load_config
 from batchtts.data import Record
 from batchtts.errors import Exit
+from batchtts.options import Options
 from batchtts.progress import NoScreen
-from batchtts.run import Options
 from batchtts.summary import Summary
 from tests.conftest import ROOT
 

@@ -21,6 +21,7 @@ from batchtts.data import Record
 from batchtts.errors import Exit, StorageError, UsageError
 from batchtts.manifest import Prior
 from batchtts.models.fake import mark_of
+from batchtts.options import Options
 from batchtts.progress import screen_for
 from batchtts.shards import Shard
 from batchtts.summary import Summary
@@ -209,7 +210,7 @@ def test_each_url_has_its_own_folder_here() -> None:
 def speak(source: Path, say: StringIO, **options: Any) -> Summary:
     folder, url = places.split(URL)
     screen = screen_for(Console(file=say, width=300), quiet=False)
-    return run.generate(str(source), _config(), folder, run.Options(remote=url, **options), screen)
+    return run.generate(str(source), _config(), folder, Options(remote=url, **options), screen)
 
 
 def _config() -> Config:

@@ -17,8 +17,8 @@ from batchtts.config import load_config
 from batchtts.errors import Exit
 from batchtts.manifest import JOURNAL
 from batchtts.models.fake import mark_of, read_mark
+from batchtts.options import Options
 from batchtts.progress import NoScreen
-from batchtts.run import Options
 from batchtts.summary import Summary
 from tests import night
 from tests.conftest import CASES

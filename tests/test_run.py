@@ -3,18 +3,19 @@
 import csv
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import soundfile
 from rich.console import Console
 
-from batchtts import manifest, output, run
+from batchtts import agenda, manifest, output, run
 from batchtts.config import Config, load_config
 from batchtts.errors import ConfigError, Exit, InputError, VoiceError
 from batchtts.models.fake import mark_of, read_mark
+from batchtts.options import Options
 from batchtts.progress import NoScreen
-from batchtts.run import Options
 from batchtts.summary import FILE, Summary, render
 
 
@@ -23,7 +24,7 @@ def settings(**overrides: object) -> Config:
     return config.model_copy(update={"output": output.resolve(config.output)})
 
 
-def write(path: Path, rows: list[tuple[str, ...]]) -> str:
+def write(path: Path, rows: Sequence[tuple[str, ...]]) -> str:
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(rows)
     return str(path)
@@ -147,7 +148,7 @@ def test_per_row_voice_speed_and_file(tmp_path: Path) -> None:
 def test_many_rows_are_spread_over_folders_and_stay_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "FOLDERS_ABOVE", 5)
+    monkeypatch.setattr(agenda, "FOLDERS_ABOVE", 5)
     rows = [("id", "text"), *((f"u{n}", f"Text {n}.") for n in range(8))]
     generate(write(tmp_path / "in.csv", rows), tmp_path / "out")
     assert all(r.file.count("/") == 2 for r in manifest.read(tmp_path / "out").values())
@@ -170,7 +171,7 @@ def test_the_summary_is_readable(tmp_path: Path) -> None:
     summary = generate(write(tmp_path / "in.csv", rows), tmp_path / "out")
     for width in (40, 80, 200):
         console = Console(width=width, record=True, file=open(os.devnull, "w"))  # noqa: PTH123, SIM115
-        console.print(render(summary, tmp_path / "out"))
+        console.print(render(summary, "out"))
         text = console.export_text()
         assert "2 ok, 1 failed" in text
         assert all(len(line) <= width for line in text.splitlines())

@@ -34,7 +34,7 @@ from batchtts.pools.base import Channel
 from batchtts.pools.local import LocalPool
 from batchtts.progress import NoScreen
 from batchtts.recorder import Recorder
-from batchtts.run import voice
+from batchtts.voices import voice
 from tests.bench.texts import texts as sentences
 
 BATCH = 64

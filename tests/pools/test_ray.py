@@ -16,6 +16,7 @@ from batchtts import manifest, output, run
 from batchtts.config import load_config
 from batchtts.errors import Exit, UsageError
 from batchtts.messages import Died, Failed
+from batchtts.options import Options
 from batchtts.pools.base import Channel
 from batchtts.progress import screen_for
 
@@ -127,7 +128,7 @@ def test_actor_killed_node_gone_node_come(
     )
     config = config.model_copy(update={"output": output.resolve(config.output)})
     screen = screen_for(Console(file=StringIO()), quiet=False)
-    options = run.Options(pool="ray")
+    options = Options(pool="ray")
     with ThreadPoolExecutor(1) as executor:  # Ray adds nodes in the main thread only
         running = executor.submit(run.generate, str(source), config, out, options, screen)
         _wait_for_records(out, 100)
