@@ -30,7 +30,9 @@ def write(path: Path, rows: Sequence[tuple[str, ...]]) -> str:
     return str(path)
 
 
-def generate(source: str, folder: Path, options: Options | None = None, **more: object) -> Summary:
+def generate(
+    source: str, folder: Path, options: Options | None = None, /, **more: object
+) -> Summary:
     return run.generate(source, settings(**more), folder, options or Options(), NoScreen())
 
 
