@@ -13,7 +13,7 @@ from typing import Self
 from filelock import FileLock, Timeout
 
 from batchtts.errors import BatchttsError, LockedError, StorageError
-from batchtts.post import now
+from batchtts.times import now
 
 LOCK = ".lock"
 LOG = "run.log"

@@ -3,7 +3,6 @@
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from batchtts import audio, output
@@ -14,6 +13,7 @@ from batchtts.data import Record, Utterance
 from batchtts.errors import AudioError
 from batchtts.places import Place
 from batchtts.plan import record_of
+from batchtts.times import now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +144,3 @@ class Desk:
             finished_at=now(),
             **result,
         )
-
-
-def now() -> str:
-    """The time in UTC, ISO 8601 with a Z."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

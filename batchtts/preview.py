@@ -13,7 +13,7 @@ from batchtts.agenda import make_plan
 from batchtts.config import Config
 from batchtts.models.base import Frontend
 from batchtts.options import Options
-from batchtts.progress import clock
+from batchtts.times import clock
 
 SHOWN = 10
 """Problems and texts that are shown."""

@@ -13,20 +13,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from batchtts.data import Record
+from batchtts.times import clock
 
 PLAIN_SECONDS = (5.0, 10.0, 20.0, 30.0)
 """Pauses between the first plain lines; the last one repeats."""
-MINUTE = 60
-
-
-def clock(seconds: float) -> str:
-    """A duration as a person reads it: "4 s", "12 min 30 s", "3 h 05 min"."""
-    whole = round(seconds)
-    if whole < MINUTE:
-        return f"{whole} s"
-    if whole < MINUTE * MINUTE:
-        return f"{whole // MINUTE} min {whole % MINUTE:02} s"
-    return f"{whole // MINUTE**2} h {whole // MINUTE % MINUTE:02} min"
 
 
 @dataclass(slots=True)

@@ -17,8 +17,8 @@ from batchtts import manifest, shards, storage, summary
 from batchtts.data import Record
 from batchtts.errors import UsageError
 from batchtts.folder import LOCK, LOG
-from batchtts.progress import clock
 from batchtts.shards import Shard
+from batchtts.times import clock
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from batchtts.errors import Exit
-from batchtts.progress import clock
+from batchtts.times import clock
 
 FILE = "summary.json"
 IDLE_SHARE = 0.3
