@@ -4,11 +4,13 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 from batchtts.data import Record
 
 FIELDS = tuple(field.name for field in fields(Record))
+_values = attrgetter(*FIELDS)
 
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys(FIELDS, str),
@@ -31,7 +33,7 @@ _encode_ascii = json.JSONEncoder(allow_nan=False, default=_plain).encode
 
 def encode(record: Record) -> bytes:
     """A record's line, with its line feed: fields in their order, UTF-8."""
-    line = {name: getattr(record, name) for name in FIELDS}
+    line = dict(zip(FIELDS, _values(record), strict=True))
     try:
         return _encode(line).encode() + b"\n"
     except UnicodeEncodeError:  # half a surrogate pair: JSON can say it in ASCII only
@@ -62,7 +64,5 @@ def parse(line: bytes, names: Sequence[str] = FIELDS) -> dict[str, Any] | None:
     if found.get("status") not in ("ok", "failed", "skipped"):
         return None
     known = {name: found[name] for name in names if name in found}
-    for name, value in known.items():
-        if not isinstance(value, _TYPES[name]):
-            return None
-    return known
+    fits = all(map(isinstance, known.values(), map(_TYPES.__getitem__, known)))
+    return known if fits else None

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -179,17 +180,21 @@ def read_in_order(folder: Path, ids: Iterable[str]) -> Iterator[Record]:
 
     An id without a record is left out.
     """
+    for line in _lines_in_order(folder, ids):
+        known = parse(line)
+        if known is not None:
+            yield Record(**known)
+
+
+def _lines_in_order(folder: Path, ids: Iterable[str]) -> Iterator[bytes]:
     offsets = {known["id"]: offset for offset, known in _lines(folder, ("id",))}
     if not offsets:
         return
     with (folder / JOURNAL).open("rb") as file:
         for id in ids:
-            if id not in offsets:
-                continue
-            file.seek(offsets[id])
-            known = parse(file.readline())
-            if known is not None:
-                yield Record(**known)
+            if id in offsets:
+                file.seek(offsets[id])
+                yield file.readline()
 
 
 def forget(folder: Path) -> None:
@@ -204,6 +209,15 @@ def forget(folder: Path) -> None:
         raise storage.storage_error(folder, error) from error
 
 
+def tidy(folder: Path, ids: Iterable[str]) -> None:
+    """Rewrite the journal at once as one line for each of these ids, in this order.
+
+    No `Journal` may be open on it.
+    """
+    lines = (line.rstrip(b"\n") + b"\n" for line in _lines_in_order(folder, ids))
+    storage.replace_by_lines(folder / JOURNAL, lines)
+
+
 def compact(folder: Path, records: Iterable[Record]) -> None:
     """Rewrite the journal at once as exactly these lines; no `Journal` may be open on it.
 
@@ -214,12 +228,12 @@ def compact(folder: Path, records: Iterable[Record]) -> None:
 
 def write_csv(folder: Path, records: Iterable[Record], name: str = TABLE) -> None:
     """Write manifest.csv: one row a record, in the order given, `file_name` relative to it."""
+    own = attrgetter(*COLUMNS[1:-2])
     rows = (
-        {**{name: getattr(record, name) for name in FIELDS}, "file_name": record.file}
-        | {"verdict": record.checks.get("verdict", "")}
+        (record.file, *own(record), record.checks.get("verdict", ""), record.finished_at)
         for record in records
     )
-    storage.replace_by_lines(folder / name, _csv_lines(rows, COLUMNS))
+    storage.replace_by_lines(folder / name, _csv_lines(chain([COLUMNS], rows)))
 
 
 def write_failed(
@@ -232,7 +246,8 @@ def write_failed(
         rows: Cells by column.
         fieldnames: The columns, in order: the input's own, then "reason".
     """
-    lines = _csv_lines(rows, fieldnames)
+    cells = ([row.get(name, "") for name in fieldnames] for row in rows)
+    lines = _csv_lines(chain([fieldnames], cells))
     heading = next(lines)
     first = next(lines, None)
     if first is None:
@@ -242,12 +257,9 @@ def write_failed(
     storage.replace_by_lines(folder / FAILED, chain([mark + heading, first], lines))
 
 
-def _csv_lines(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Iterator[bytes]:
-    """The heading, then each row."""
+def _csv_lines(rows: Iterable[Sequence[object]]) -> Iterator[bytes]:
     buffer = StringIO()
-    writer = csv.DictWriter(buffer, columns, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    yield _drain(buffer)
+    writer = csv.writer(buffer, lineterminator="\n")
     for row in rows:
         writer.writerow(row)
         yield _drain(buffer)

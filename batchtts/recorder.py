@@ -16,8 +16,8 @@ from batchtts.data import Record, Utterance
 from batchtts.monitor import Monitor
 from batchtts.places import Place
 from batchtts.plan import Plan, record_of
-from batchtts.post import now
 from batchtts.progress import Screen, Tally
+from batchtts.times import now
 
 log = logging.getLogger("batchtts")
 
@@ -179,8 +179,10 @@ def write_tables(
             yield record
 
     if complete:
-        manifest.compact(folder, manifest.read_in_order(folder, work.ids))
-    records = counted(manifest.read_in_order(folder, work.ids))
+        manifest.tidy(folder, work.ids)
+        records = counted(manifest.records(folder))
+    else:
+        records = counted(manifest.read_in_order(folder, work.ids))
     if work.shard:  # its manifest.csv would be in the wrong place for its files: `merge` writes it
         deque(records, maxlen=0)
     else:

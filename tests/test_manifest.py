@@ -258,11 +258,11 @@ def test_records_can_be_read_in_any_order_one_by_one(tmp_path: Path) -> None:
     assert list(found) == [record("7"), record("3", attempts=2)]
 
 
-def test_compacting_leaves_one_line_for_each_row_in_input_order(tmp_path: Path) -> None:
+def test_tidying_leaves_one_line_for_each_row_in_input_order(tmp_path: Path) -> None:
     path = write(tmp_path, record("3"), record("1"), record("gone"), record("3", attempts=2))
     with path.open("ab") as file:
         file.write(b"garbage\n")
-    manifest.compact(tmp_path, manifest.read_in_order(tmp_path, ["1", "2", "3"]))
+    manifest.tidy(tmp_path, ["1", "2", "3"])
     lines = path.read_bytes().splitlines(keepends=True)
     assert lines == [jsonline.encode(record("1")), jsonline.encode(record("3", attempts=2))]
     assert [entry.name for entry in tmp_path.iterdir()] == [manifest.JOURNAL]

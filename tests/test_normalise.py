@@ -1,6 +1,8 @@
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from batchtts.normalise import normalise
 from tests.test_text import case
@@ -101,3 +103,12 @@ def test_no_text_takes_long(text: str) -> None:
     begin = time.process_time()
     english(text)
     assert time.process_time() - begin < 1
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.text("0015 +-.,()€EUR", max_size=24))
+def test_rewriting_keeps_every_digit_in_its_place(text: str) -> None:
+    said, count = normalise(text, english=True)
+    assert [c for c in said if c.isdigit()] == [c for c in text if c.isdigit()]
+    assert (said == text) == (count == 0)
+    assert english(f"007 | {text}") == f"0 0 7 | {said}", "no rule waits for another one"
