@@ -86,11 +86,17 @@ def _folders(config: Config, rows: Sequence[Row], prior: Mapping[str, manifest.P
 
 
 def take_from_cache(
-    work: Plan, config: Config, source: str, books: Path, place: Place, stop: Callable[[], int]
+    work: Plan,
+    config: Config,
+    options: Options,
+    source: str,
+    books: Path,
+    place: Place,
+    stop: Callable[[], int],
 ) -> int:
     """Take what other runs have spoken out of the work; returns how many utterances that were."""
     cache = audiocache.open_cache(config.output.cache)
-    if cache is None:
+    if cache is None or options.fresh:
         return 0
     before = len(work.todo)
     name = Path(source).name

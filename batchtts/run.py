@@ -48,7 +48,7 @@ def generate(
         place = places.at(folder, options.remote, screen.say)
         work = make_plan(source, config, folder, options, screen.say)
         _announce(work, screen)
-        cached = take_from_cache(work, config, source, books, place, stop.stage)
+        cached = take_from_cache(work, config, options, source, books, place, stop.stage)
         crew = gather(work, config, source, folder, options)
         with (
             Monitor() as monitor,
