@@ -132,6 +132,15 @@ def test_a_missing_extra_is_said_before_the_run(
     assert piper.voice(str(spelled)).languages == ("en-US",)  # needs no espeak-ng
 
 
+def test_ids_beyond_the_weights_are_refused(made_voice: MadeVoice, tmp_path: Path) -> None:
+    path = copied(made_voice, tmp_path / "a", phoneme_id_map={"_": [0], "^": [1], "$": [999]})
+    with pytest.raises(VoiceError, match="the voice names 1000 symbols, its weights know 54"):
+        piper.load(str(path), "cpu", "fp32")
+    path = copied(made_voice, tmp_path / "b", "medium-4", num_speakers=5)
+    with pytest.raises(VoiceError, match="the voice names 5 speakers, its weights know 4"):
+        piper.load(str(path), "cpu", "fp32")
+
+
 def test_an_espeak_voice_that_does_not_exist_is_named(
     made_voice: MadeVoice, tmp_path: Path
 ) -> None:

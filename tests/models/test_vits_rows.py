@@ -5,8 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batchtts.models.vits.network import cap_frames, group_by_area
+from batchtts.models.vits.network import cap_frames
 from batchtts.models.vits.rows import make_rows
+from batchtts.models.vits.text import group_by_area
 
 CPU = torch.device("cpu")
 LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=8)

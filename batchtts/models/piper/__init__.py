@@ -65,9 +65,12 @@ class PiperAdapter:
         """See `batchtts.models.base.Adapter`."""
         from batchtts.models.piper import store
         from batchtts.models.vits.model import VitsModel
+        from batchtts.models.vits.weights import check_tables
 
         known = read_voice(voice)
         tensors, geometry = store.load(known.path)
+        num_symbols = 1 + max(max(ids, default=0) for ids in known.symbols.values())
+        check_tables(tensors, num_symbols, known.num_speakers)
         return VitsModel(tensors, geometry, known.sample_rate, device, precision)
 
 

@@ -66,7 +66,7 @@ def _geometry(graph: Graph) -> Geometry:
     """Strides and dilations, which stand in the nodes and not in the weights."""
     strides: list[int] = []
     while (layer := f"dec.ups.{len(strides)}") in graph.attributes:
-        stride = graph.attributes[layer]["strides"][0]
+        stride = graph.attributes[layer].get("strides", [1])[0]
         kernel = graph.tensors[f"{layer}.weight"].shape[2]
         if kernel != 2 * stride or stride % 2:
             message = f"its upsampling by {stride} has a kernel of {kernel}, not {2 * stride}"
@@ -87,5 +87,5 @@ def _dilations(graph: Graph, block: str) -> tuple[int, ...]:
     found: list[int] = []
     kind = "convs1" if f"{block}.convs1.0" in graph.attributes else "convs"
     while (layer := f"{block}.{kind}.{len(found)}") in graph.attributes:
-        found.append(graph.attributes[layer]["dilations"][0])
+        found.append(graph.attributes[layer].get("dilations", [1])[0])
     return tuple(found)

@@ -75,9 +75,12 @@ class TransformersAdapter:
         """See `batchtts.models.base.Adapter`."""
         from batchtts.models.transformers_vits.weights import read_weights
         from batchtts.models.vits.model import VitsModel
+        from batchtts.models.vits.weights import check_tables
 
         checkpoint = read_checkpoint(voice)
         tensors, geometry = read_weights(checkpoint)
+        num_symbols = 1 + max(checkpoint.vocabulary.values())
+        check_tables(tensors, num_symbols, checkpoint.config.get("num_speakers", 1))
         rate = checkpoint.config["sampling_rate"]
         return VitsModel(tensors, geometry, rate, device, precision)
 

@@ -86,8 +86,10 @@ class Tile:
 
     latent: torch.Tensor
     """[frames + 2 * front, channels]"""
-    is_outside: NDArray[np.bool_]
-    """Frames that belong to no item, [frames + 2 * front]."""
+    outside: NDArray[np.int64]
+    """Frames of `latent` that belong to no item, in order."""
+    outside_there: torch.Tensor
+    """The same on the device."""
     owner: torch.Tensor
     """Item of each frame, int64 [frames + 2 * front]."""
     frames: int
@@ -98,11 +100,12 @@ class Tile:
         `first` is the place of x[0], counted from the tile's first vector at `rate` a frame.
         """
         begin, end = first // rate, -(-(first + len(x)) // rate)
-        outside = self.is_outside[begin:end]
-        if outside.any():
-            skipped = first - begin * rate
-            index = np.flatnonzero(np.repeat(outside, rate)[skipped : skipped + len(x)])
-            x.index_fill_(0, upload(index, x.device), 0.0)
+        low, high = np.searchsorted(self.outside, [begin, end])
+        if low < high:
+            frames = self.outside_there[low:high, None]
+            index = frames * rate + torch.arange(-first, rate - first, device=x.device)
+            # The first and the last frame may reach beyond x.
+            x.index_fill_(0, index.clamp_(0, len(x) - 1).flatten(), 0.0)
         return x
 
 
@@ -169,7 +172,8 @@ class Decoder:
         first = 0
         for size in sizes:
             part = slice(first, first + size + 2 * self.front)
-            yield Tile(z[part], is_outside[part], owner[part], size)
+            outside = np.flatnonzero(is_outside[part])
+            yield Tile(z[part], outside, upload(outside, z.device), owner[part], size)
             first += size
 
     def __call__(self, tile: Tile, speaker: torch.Tensor | None) -> torch.Tensor:

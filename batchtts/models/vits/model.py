@@ -1,6 +1,7 @@
 """The contract's `Model` for every VITS: features -> audio, one ragged row for the whole batch."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
@@ -53,10 +54,7 @@ class VitsModel:
     def _submit(
         self, batch: Sequence[Features], tile: int, step: int, pcm16: bool
     ) -> Callable[[], list[Audio]]:
-        # Of all layers only the decoder's convolutions may round to TF32; matrix products do not
-        # unless they are told to.
-        allow_tf32 = self.precision == "tf32"
-        with torch.inference_mode(), torch.backends.cudnn.flags(allow_tf32=allow_tf32):
+        with torch.inference_mode(), _tf32(self.precision == "tf32"):
             latents = self._network.latents(_sentences(batch))
             decoder = self._network.decoder
             tiles = decoder.tiles(latents.z, latents.rows, tile, step)
@@ -87,6 +85,17 @@ class VitsModel:
             is_cut.append(bool(latents.is_cut[first:last].any()))
             first = last
         return waves, is_cut
+
+
+@contextmanager
+def _tf32(allowed: bool) -> Iterator[None]:
+    """Let convolutions, which only the decoder has, round to TF32; matrix products never do."""
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = allowed
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
 
 
 def _sentences(batch: Sequence[Features]) -> list[Sentence]:

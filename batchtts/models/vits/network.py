@@ -14,7 +14,7 @@ from batchtts.models.vits.features import Speech
 from batchtts.models.vits.flow import Flow
 from batchtts.models.vits.noise import make_keys, normal
 from batchtts.models.vits.rows import Rows, make_rows
-from batchtts.models.vits.text import TextEncoder
+from batchtts.models.vits.text import TextEncoder, make_groups
 from batchtts.models.vits.weights import Weights
 
 _MAX_FRAMES_PER_ID = 500
@@ -80,7 +80,7 @@ class Network:
             speaker = self.speakers[self._upload([s.speech.speaker for s in sentences])]
 
         rows = make_rows(lengths, self.text.gap, self.device)
-        hidden, stats = self.text(ids, rows, group_by_area(lengths, self.group_area))
+        hidden, stats = self.text(ids, rows, make_groups(rows, self.group_area))
         hidden, stats = hidden[rows.inside], stats[rows.inside]
 
         frames, is_cut = self._frames(sentences, hidden, speaker, owner, place, lengths)
@@ -147,15 +147,3 @@ def cap_frames(
     kept[starts] = end[starts]
     is_cut = np.add.reduceat(kept, starts) < np.add.reduceat(frames, starts)
     return kept, is_cut
-
-
-def group_by_area(lengths: NDArray[np.int64], area: int) -> list[slice]:
-    """Cut the items into runs whose padded attention, items x longest^2, stays within `area`."""
-    groups: list[slice] = []
-    first, longest = 0, 0
-    for number, length in enumerate(lengths):
-        longest = max(longest, int(length))
-        if number > first and (number + 1 - first) * longest**2 > area:
-            groups.append(slice(first, number))
-            first, longest = number, int(length)
-    return [*groups, slice(first, len(lengths))]

@@ -2,8 +2,10 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
+from numpy.typing import NDArray
 
 from batchtts.models.transfer import upload
 from batchtts.models.vits.rows import Rows
@@ -47,6 +49,47 @@ class Layer(NamedTuple):
     norm_2: Norm
 
 
+class Group(NamedTuple):
+    """Items whose attention is computed at once, padded to one length."""
+
+    vector: torch.Tensor
+    """The vector of the row at each place, int64 [items, longest]; padding repeats the last."""
+    is_inside: torch.Tensor
+    """[items, longest], False where an item is padded."""
+    place: torch.Tensor
+    """The places that are no padding, counted through the items, int64 [sum of lengths]."""
+
+
+def make_groups(rows: Rows, area: int) -> list[Group]:
+    """Group the items of a batch; see `group_by_area`."""
+    groups = []
+    for group in group_by_area(rows.lengths, area):
+        starts, lengths = rows.starts[group, None], rows.lengths[group, None]
+        place = np.arange(lengths.max())
+        is_inside = place < lengths
+        device = rows.inside.device
+        groups.append(
+            Group(
+                vector=upload(starts + np.minimum(place, lengths - 1), device),
+                is_inside=upload(is_inside, device),
+                place=upload(np.flatnonzero(is_inside), device),
+            )
+        )
+    return groups
+
+
+def group_by_area(lengths: NDArray[np.int64], area: int) -> list[slice]:
+    """Cut the items into runs whose padded attention, items x longest^2, stays within `area`."""
+    groups: list[slice] = []
+    first, longest = 0, 0
+    for number, length in enumerate(lengths):
+        longest = max(longest, int(length))
+        if number > first and (number + 1 - first) * longest**2 > area:
+            groups.append(slice(first, number))
+            first, longest = number, int(length)
+    return [*groups, slice(first, len(lengths))]
+
+
 class TextEncoder:
     """The encoder of the text; `gap` zero rows between items keep them apart."""
 
@@ -62,7 +105,7 @@ class TextEncoder:
         self.gap = max(layer.conv_1.kernel // 2 for layer in self.layers)
 
     def __call__(
-        self, ids: torch.Tensor, rows: Rows, groups: list[slice]
+        self, ids: torch.Tensor, rows: Rows, groups: list[Group]
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Encode ids [sum of lengths] laid out as `rows`; both answers are [count, ...].
 
@@ -102,22 +145,15 @@ def _load_layer(weights: Weights, number: int) -> Layer:
     )
 
 
-def _attend(layer: Layer, qkv: torch.Tensor, rows: Rows, groups: list[slice]) -> torch.Tensor:
+def _attend(layer: Layer, qkv: torch.Tensor, rows: Rows, groups: list[Group]) -> torch.Tensor:
     """Attention within each item; qkv [count, 3 * hidden] -> [count, hidden], zeros in the gaps."""
-    out = qkv.new_zeros(rows.count, qkv.shape[1] // 3)
     width = layer.relative_key.shape[1]
+    attended = []
     for group in groups:
-        starts, lengths = rows.starts[group], rows.lengths[group]
-        longest = int(lengths.max())
-        place = torch.arange(longest, device=qkv.device)
-        first = upload(starts, qkv.device)[:, None]
-        length = upload(lengths, qkv.device)[:, None]
-        is_inside = place < length
-        index = first + torch.minimum(place, length - 1)
-        heads = qkv[index].view(*index.shape, 3, -1, width).permute(2, 0, 3, 1, 4)
-        attended = _attend_padded(layer, heads, is_inside)
-        out[index[is_inside]] = attended.transpose(1, 2).flatten(2)[is_inside]
-    return out
+        heads = qkv[group.vector].view(*group.vector.shape, 3, -1, width).permute(2, 0, 3, 1, 4)
+        padded = _attend_padded(layer, heads, group.is_inside)
+        attended.append(padded.transpose(1, 2).flatten(2).flatten(0, 1)[group.place])
+    return rows.spread(torch.cat(attended))
 
 
 def _attend_padded(layer: Layer, heads: torch.Tensor, is_inside: torch.Tensor) -> torch.Tensor:

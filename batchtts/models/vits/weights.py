@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from batchtts.errors import VoiceError
 
+_MAX_WINDOWS = 16_384
+
 Tensors = Mapping[str, NDArray[np.float32]]
 """Weights by name: enc_p.*, dp.*, flow.*, dec.*, emb_g.weight."""
 
@@ -66,7 +68,9 @@ class RowConv(NamedTuple):
         count, channels = x.shape
         padded = F.pad(x, (0, 0, (self.kernel - 1) // 2, self.kernel // 2))
         windows = padded.as_strided((count, self.kernel * channels), (channels, 1))
-        return F.linear(windows, self.weight, self.bias)
+        # The product copies the windows, so a long row goes through in pieces.
+        pieces = windows.tensor_split(-(-count // _MAX_WINDOWS))
+        return torch.cat([F.linear(piece, self.weight, self.bias) for piece in pieces])
 
 
 @dataclass(frozen=True)
@@ -119,3 +123,19 @@ class Weights:
         while pattern.format(number) in self:
             number += step
         return list(range(start, number, step))
+
+
+def check_tables(tensors: Tensors, num_symbols: int, num_speakers: int) -> None:
+    """An id beyond its table would poison a GPU: refuse the voice instead.
+
+    Raises:
+        VoiceError: the voice's small files name more than its weights know.
+    """
+    wanted = {"symbols": ("enc_p.emb.weight", num_symbols)}
+    if num_speakers > 1:
+        wanted["speakers"] = ("emb_g.weight", num_speakers)
+    for what, (name, number) in wanted.items():
+        known = len(tensors.get(name, ()))
+        if known < number:
+            message = f"the voice names {number} {what}, its weights know {known}"
+            raise VoiceError(message)
