@@ -14,6 +14,7 @@ import logging
 import os
 import queue
 import signal
+import socket
 import threading
 import time
 from collections.abc import Sequence
@@ -35,6 +36,7 @@ SEAT = "BATCHTTS_RAY_SEAT"
 RECHECK_SECONDS = 10.0
 """How often it is looked for nodes that joined."""
 FAREWELL_SECONDS = 1.0
+KNOCK_SECONDS = 10.0
 SHARED_SECONDS = 30.0
 """A network file system may show a new file this late on another machine."""
 OBJECT_STORE_BYTES = 128 * 2**20
@@ -223,16 +225,28 @@ def _connect() -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         if address:
+            _knock(address)
             ray.init(address=address, **quiet)
         else:
             memory = OBJECT_STORE_BYTES
             ray.init("local", include_dashboard=False, object_store_memory=memory, **quiet)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         where = f"the Ray cluster at RAY_ADDRESS={address} cannot be reached"
         message = f"{where if address else 'Ray cannot be started here'}: {error}"
         raise DeviceError(message) from error
     for kind, handler in handlers.items():  # Ray puts its own in their place
         signal.signal(kind, handler)
+
+
+def _knock(address: str) -> None:
+    """Ray itself would try for minutes, in silence.
+
+    Raises:
+        OSError: nobody listens there.
+    """
+    host, colon, port = address.rpartition(":")
+    if colon and "/" not in host and port.isdecimal():
+        socket.create_connection((host, int(port)), KNOCK_SECONDS).close()
 
 
 def _death(error: RayError) -> Died:
