@@ -68,8 +68,9 @@ def _open_pool(
             from batchtts.pools.ray import RayPool
         except ModuleNotFoundError as error:
             raise MissingExtraError("--pool ray", "ray") from error
-        books = shards.books(folder, options.shard)
-        pool = RayPool(worker.run, config.devices, books / LOCK)
+        # Audio that goes to an object store needs no folder that all nodes share.
+        lock = None if options.remote else shards.books(folder, options.shard) / LOCK
+        pool = RayPool(worker.run, config.devices, lock)
         return pool, pool.joined(), pool.joined
     found = devices.slots(config.devices, _cpu_split(work, config))
     slots = shards.own_slots(found, os.environ)[: len(work.todo)]
