@@ -258,17 +258,17 @@ def voices() -> None:
 
 @app.command()
 def merge(
-    folder: Annotated[Path, typer.Argument(help="The output folder that the shards share.")],
+    target: Annotated[str, typer.Argument(help="The output folder, or URL, of all the shards.")],
 ) -> None:
     """Make one manifest of the shards of a run, and prove that they cover its input.
 
     Example: batchtts merge out
     """
     from batchtts import merge as stage
-    from batchtts import summary
+    from batchtts import places, summary
 
-    merged = stage.merge(folder)
-    err.print(summary.render(merged, str(folder)))
+    merged = stage.merge(places.to_merge(target, lambda text: err.print(escape(text))))
+    err.print(summary.render(merged, target))
     raise typer.Exit(merged.exit_code)
 
 

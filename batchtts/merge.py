@@ -19,6 +19,7 @@ from batchtts import manifest, shards, storage, summary
 from batchtts.data import Record
 from batchtts.errors import Exit, IncompleteError, UsageError
 from batchtts.folder import OutputFolder
+from batchtts.places import Place
 from batchtts.shards import Coverage, Shard
 from batchtts.summary import Summary
 
@@ -34,19 +35,24 @@ Facts = Mapping[str, Any]
 """A summary.json as it was read."""
 
 
-def merge(folder: Path) -> Summary:
+def merge(place: Place) -> Summary:
     """Make one run of the shards under an output folder; can be repeated.
 
     Raises:
-        UsageError: there are no shards.
+        UsageError: there are no shards, or of more than one run.
         IncompleteError: shards are missing, have not ended, or do not cover the input; nothing is
             written.
     """
-    found = shards.find(folder)
-    if not found:
-        message = f"{folder} holds no shards: there is no {folder / shards.FOLDER}/0-of-..."
-        raise UsageError(message)
+    folder = place.folder
     with OutputFolder(folder):
+        place.collect()
+        found = shards.find(folder)
+        totals = sorted({shard.total for shard in found})
+        if len(totals) != 1:
+            divided = " and ".join(map(str, totals))
+            held = f"shards of runs that were divided by {divided}" if found else "no shards"
+            message = f"there are {held} under {folder / shards.FOLDER}"
+            raise UsageError(message)
         parts = _ended(folder, found)
         _prove_coverage(folder, parts)
         manifest.compact(folder, _records(folder, parts))
@@ -55,6 +61,7 @@ def merge(folder: Path) -> Summary:
         storage.remove_leftovers(folder)
         merged = _add_up(parts)
         merged.write(folder)
+        place.publish(folder)
         return merged
 
 

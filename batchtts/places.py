@@ -53,6 +53,10 @@ class Place(Protocol):
         """Have the journal of earlier runs in the folder `books`."""
         ...
 
+    def collect(self) -> None:
+        """Have the books of all shards under `folder`, to merge them."""
+        ...
+
     def publish(self, books: Path) -> None:
         """Bring the tables in the folder `books` to the audio, when a run ends."""
         ...
@@ -81,6 +85,9 @@ class Disk:
     def fetch(self, books: Path) -> None:
         """It is where it belongs."""
 
+    def collect(self) -> None:
+        """They are where they belong."""
+
     def publish(self, books: Path) -> None:
         """They are where they belong."""
 
@@ -101,6 +108,19 @@ def split(target: str) -> tuple[Path, str]:
     from batchtts.remote import staging_folder
 
     return staging_folder(target), target
+
+
+def to_merge(target: str, say: Callable[[str], None]) -> Place:
+    """The place of a run whose shards are to be merged.
+
+    Of an object store all books are brought here, beside those of shards that work here.
+
+    Raises:
+        UsageError: see `split` and `at`.
+        MissingExtraError: see `at`.
+    """
+    folder, url = split(target)
+    return at(folder / "merge" if url else folder, url, say)
 
 
 def at(folder: Path, url: str, say: Callable[[str], None]) -> Place:

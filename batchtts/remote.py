@@ -6,6 +6,7 @@ journal stays on the machine while the run works, and is uploaded with the other
 ends or is stopped; a run on another machine goes on from there.
 """
 
+import contextlib
 import re
 import shutil
 import threading
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from batchtts import folder as output_folder
-from batchtts import manifest, probe_cache, storage, summary
+from batchtts import manifest, probe_cache, shards, storage, summary
 from batchtts.errors import MissingExtraError, StorageError, UsageError
 from batchtts.manifest import Prior
 from batchtts.names import FOLDER as AUDIO
@@ -101,6 +102,7 @@ class Bucket:
 
     def fetch(self, books: Path) -> None:
         """See `Place`; a journal that is here is newer than the one that is there."""
+        self._persist("written to", partial(self._forget, self._name(books / summary.FILE)), 0.0)
         if books == self.folder:  # what a killed run did not get to upload is spoken again
             shutil.rmtree(self.folder / AUDIO, ignore_errors=True)
         if (books / manifest.JOURNAL).exists():
@@ -110,12 +112,31 @@ class Bucket:
         if data is not None:
             storage.replace_by_lines(books / manifest.JOURNAL, (data,))
 
+    def _forget(self, name: str) -> None:
+        """A summary.json that is there is one of a run that ended."""
+        with contextlib.suppress(FileNotFoundError):
+            self._store.delete(name)
+
     def _read(self, name: str) -> bytes | None:
         try:
             return bytes(self._store.get(name).bytes())
         except FileNotFoundError:
             next(iter(self._store.list(chunk_size=1)), None)  # or is there no such bucket?
             return None
+
+    def collect(self) -> None:
+        """See `Place`."""
+
+        def download() -> None:
+            for page in self._store.list(f"{shards.FOLDER}/"):
+                for item in page:
+                    data = bytes(self._store.get(item["path"]).bytes())
+                    path = self.folder / item["path"]
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    storage.replace_by_lines(path, (data,))
+
+        shutil.rmtree(self.folder / shards.FOLDER, ignore_errors=True)
+        self._persist("asked for the shards", download)
 
     def publish(self, books: Path) -> None:
         """See `Place`; there is no failed.csv where nothing failed."""
@@ -124,7 +145,7 @@ class Bucket:
             if path.exists():
                 self._persist(f"given {name}", partial(self._store.put, name, path))
             elif table == manifest.FAILED:
-                self._persist(f"rid of {name}", partial(self._store.delete, name))
+                self._persist(f"rid of {name}", partial(self._forget, name))
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()

@@ -20,6 +20,7 @@ from batchtts.data import Record, Status
 from batchtts.errors import Exit, IncompleteError, UsageError
 from batchtts.merge import merge
 from batchtts.models.fake import mark_of, read_mark
+from batchtts.places import Disk
 from batchtts.shards import Coverage, Shard
 from batchtts.summary import Summary
 
@@ -75,7 +76,7 @@ def test_any_number_of_shards_makes_one_manifest(
     folder = tmp_path_factory.mktemp("run")
     write_shards(folder, rows, total)
 
-    merged = merge(folder)
+    merged = merge(Disk(folder))
 
     expected = [record(line) for line in range(2, rows + 2)]
     assert list(manifest.records(folder)) == expected
@@ -87,7 +88,7 @@ def test_any_number_of_shards_makes_one_manifest(
 def test_tables_are_in_input_order_with_the_input_s_columns(tmp_path: Path) -> None:
     write_shards(tmp_path, 20, 3)
 
-    merge(tmp_path)
+    merge(Disk(tmp_path))
 
     with (tmp_path / "failed.csv").open(encoding="utf-8-sig", newline="") as file:
         failed = list(csv.DictReader(file))
@@ -100,7 +101,7 @@ def test_tables_are_in_input_order_with_the_input_s_columns(tmp_path: Path) -> N
 def test_figures_add_up_and_the_slowest_shard_tells_the_time(tmp_path: Path) -> None:
     write_shards(tmp_path, 20, 4)
 
-    merge(tmp_path)
+    merge(Disk(tmp_path))
 
     found = json.loads((tmp_path / "summary.json").read_text())
     assert (found["spoken"], found["audio_seconds"], found["wall_seconds"]) == (20, 40.0, 4.0)
@@ -112,9 +113,9 @@ def test_merging_twice_changes_nothing(tmp_path: Path) -> None:
     write_shards(tmp_path, 20, 3)
     files = ("manifest.jsonl", "manifest.csv", "failed.csv", "summary.json")
 
-    merge(tmp_path)
+    merge(Disk(tmp_path))
     first = [(tmp_path / name).read_bytes() for name in files]
-    merge(tmp_path)
+    merge(Disk(tmp_path))
 
     assert [(tmp_path / name).read_bytes() for name in files] == first
 
@@ -183,15 +184,23 @@ def test_what_is_not_covered_is_named(
     harm(shards[1].folder(tmp_path))
 
     with pytest.raises(IncompleteError, match=message) as caught:
-        merge(tmp_path)
+        merge(Disk(tmp_path))
 
     assert caught.value.exit_code == Exit.FAILED_ROWS
     assert not (tmp_path / "summary.json").exists()
 
 
 def test_a_folder_without_shards_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="holds no shards"):
-        merge(tmp_path)
+    with pytest.raises(UsageError, match="no shards under"):
+        merge(Disk(tmp_path))
+
+
+def test_shards_of_two_runs_are_not_mixed(tmp_path: Path) -> None:
+    write_shards(tmp_path, 20, 3)
+    write_shards(tmp_path, 20, 4)
+
+    with pytest.raises(UsageError, match="divided by 3 and 4 under"):
+        merge(Disk(tmp_path))
 
 
 @pytest.mark.slow

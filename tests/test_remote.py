@@ -18,8 +18,9 @@ from rich.console import Console
 from batchtts import manifest, output, places, remote, run
 from batchtts.config import Config, load_config
 from batchtts.data import Record
-from batchtts.errors import Exit, StorageError, UsageError
+from batchtts.errors import Exit, IncompleteError, StorageError, UsageError
 from batchtts.manifest import Prior
+from batchtts.merge import merge
 from batchtts.models.fake import mark_of
 from batchtts.options import Options
 from batchtts.progress import screen_for
@@ -246,6 +247,21 @@ def test_a_run_resumes_by_the_listing(server: Server, tmp_path: Path) -> None:
     check(server, 20)
     staged = places.split(URL)[0] / "audio"
     assert not [path for path in staged.rglob("*") if path.is_file()]
+
+
+def test_shards_of_several_machines_are_merged_there(server: Server, tmp_path: Path) -> None:
+    source = tmp_path / "t.txt"
+    source.write_text("".join(f"Sentence number {n}.\n" for n in range(12)))
+    speak(source, StringIO(), shard=Shard(0, 2))
+    shutil.rmtree(places.split(URL)[0])  # as on another machine
+    with pytest.raises(IncompleteError, match="shard 1/2 is missing"):
+        merge(places.to_merge(URL, print))
+    speak(source, StringIO(), shard=Shard(1, 2))
+
+    merged = merge(places.to_merge(URL, print))
+
+    assert merged.counts == {"ok": 12}
+    check(server, 12)
 
 
 @pytest.mark.slow
