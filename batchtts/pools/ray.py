@@ -12,10 +12,8 @@ of it, and what it still writes is the same file under the same name.
 
 import logging
 import os
-import queue
 import signal
 import socket
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,17 +26,15 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from batchtts.devices import Slot, allocator_env
 from batchtts.errors import DeviceError, UsageError
-from batchtts.messages import Died, Failed
+from batchtts.messages import Died
+from batchtts.pools.actor import Actor
 from batchtts.pools.base import Body
 
 SEAT = "BATCHTTS_RAY_SEAT"
 """Variable of a slot's environment by which the pool finds the place of a worker."""
 RECHECK_SECONDS = 10.0
 """How often it is looked for nodes that joined."""
-FAREWELL_SECONDS = 1.0
 KNOCK_SECONDS = 10.0
-SHARED_SECONDS = 30.0
-"""A network file system may show a new file this late on another machine."""
 OBJECT_STORE_BYTES = 128 * 2**20
 """Of a Ray that is started here: only messages go through it."""
 
@@ -161,7 +157,7 @@ class RayPool:
             "scheduling_strategy": NodeAffinitySchedulingStrategy(place.node, soft=False),
             "runtime_env": {"env_vars": environment},
         }
-        actor = ray.remote(_Actor).options(**options).remote(self._body, spec, self._proof)
+        actor = ray.remote(Actor).options(**options).remote(self._body, spec, self._proof)
         self._workers[worker] = _Worker(actor, actor.take.remote())
 
     def send(self, worker: int, message: object) -> None:
@@ -257,79 +253,3 @@ def _death(error: RayError) -> Died:
         f"lost ({type(error).__name__}): {cause.strip()}",
         out_of_memory=isinstance(error, OutOfMemoryError),
     )
-
-
-# On the worker's node ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """See `batchtts.pools.base.Channel`; Ray ends the process when the coordinator is gone."""
-
-    inbox: "queue.SimpleQueue[object]"
-    outbox: "queue.SimpleQueue[object]"
-
-    def send(self, message: object) -> None:
-        """See `batchtts.pools.base.Channel`."""
-        self.outbox.put(message)
-        if isinstance(message, Failed):  # the process ends at once, and only `take` carries it away
-            time.sleep(FAREWELL_SECONDS)
-
-    def recv(self) -> object:
-        """See `batchtts.pools.base.Channel`."""
-        return self.inbox.get()
-
-
-class _Actor:
-    """The process of a worker: its body in a thread, and a call for each direction."""
-
-    def __init__(self, body: Body, spec: object, proof: tuple[str, str] | None) -> None:
-        self._inbox: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self._outbox: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self._early: dict[int, object] = {}
-        self._next = 0
-        self._order = threading.Lock()
-        threading.Thread(target=self._run, args=(body, spec, proof), daemon=True).start()
-
-    def _run(self, body: Body, spec: object, proof: tuple[str, str] | None) -> None:
-        if proof and not _is_shared(*proof):
-            node = ray.util.get_node_ip_address()
-            reason = (
-                f"node {node} does not see {proof[0]}: the output folder must be shared storage"
-            )
-            self._outbox.put(Failed(reason, kind="storage"))
-            self._outbox.put(Died("it cannot write"))
-            return
-        try:
-            body(_Line(self._inbox, self._outbox), spec)
-            self._outbox.put(Died("ended"))
-        except Exception as error:  # noqa: BLE001  the coordinator must hear of it, whatever it is
-            self._outbox.put(Died(f"{type(error).__name__}: {error}"))
-
-    def put(self, number: int, message: object) -> None:
-        """Take a message; Ray may deliver calls out of their order."""
-        with self._order:
-            self._early[number] = message
-            while self._next in self._early:
-                self._inbox.put(self._early.pop(self._next))
-                self._next += 1
-
-    def take(self) -> list[object]:
-        """Wait until the worker has something to say."""
-        messages = [self._outbox.get()]
-        while not self._outbox.empty():
-            messages.append(self._outbox.get())
-        return messages
-
-
-def _is_shared(path: str, content: str) -> bool:
-    end = time.monotonic() + SHARED_SECONDS
-    while True:
-        try:
-            if Path(path).read_text(encoding="utf-8") == content:
-                return True
-        except OSError:
-            pass
-        if time.monotonic() > end:
-            return False
-        time.sleep(1)
