@@ -13,7 +13,7 @@ from batchtts.models.vits.features import MAX_SIZE, Speech, dummy_features
 from batchtts.models.vits.network import Latents, Network, Sentence
 from batchtts.models.vits.weights import Geometry, Tensors, Weights
 
-TILES = {"cpu": (128, 32), "cuda": (4096, 512)}
+TILES = {"cpu": (256, 32), "cuda": (4096, 512)}
 """Frames that the decoder takes at once, and the step to which the last tile is rounded up."""
 
 
