@@ -123,14 +123,20 @@ def _after_norm(
     return Linear(weight * p[f"{norm}.weight"], bias + weight @ p[f"{norm}.bias"], dtype, gelu=gelu)
 
 
+def _linear(p: Parameters, name: str, dtype: torch.dtype = torch.float32) -> Linear:
+    return Linear(p[f"{name}.weight"], p[f"{name}.bias"], dtype)
+
+
 class TextEncoder:
     """Ids [B, L] -> rows [B, L, C]: two blocks, then one transformer layer used `loops` times."""
 
     HEADS = 2
 
-    def __init__(self, p: Parameters, name: str, loops: int) -> None:
+    def __init__(
+        self, p: Parameters, name: str, loops: int, dtype: torch.dtype = torch.float32
+    ) -> None:
         self.embedding = p[f"{name}.emb.weight"]
-        self.blocks = [Block(p, f"{name}.convs.{i}") for i in range(2)]
+        self.blocks = [Block(p, f"{name}.convs.{i}", dtype=dtype) for i in range(2)]
         self.loops = loops
         attention = f"{name}.attn.self_attn"
         self.qkv = _after_norm(
@@ -141,10 +147,11 @@ class TextEncoder:
             },
             f"{name}.attn.norm1",
             "qkv",
+            dtype,
         )
-        self.out = Linear(p[f"{attention}.out_proj.weight"], p[f"{attention}.out_proj.bias"])
-        self.expand = _after_norm(p, f"{name}.attn.norm2", f"{name}.attn.linear1", gelu=True)
-        self.reduce = Linear(p[f"{name}.attn.linear2.weight"], p[f"{name}.attn.linear2.bias"])
+        self.out = _linear(p, f"{attention}.out_proj", dtype)
+        self.expand = _after_norm(p, f"{name}.attn.norm2", f"{name}.attn.linear1", dtype, gelu=True)
+        self.reduce = _linear(p, f"{name}.attn.linear2", dtype)
         self.norm = (p[f"{name}.norm.weight"], p[f"{name}.norm.bias"])
 
     def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
@@ -171,7 +178,7 @@ class Network:
     """All modules of a voice; durations and pitch are fp32 whatever the number type."""
 
     def __init__(self, p: Parameters, dtype: torch.dtype) -> None:
-        self.text = TextEncoder(p, "m.text", loops=4)
+        self.text = TextEncoder(p, "m.text", loops=4, dtype=dtype)
         self.prosody_text = TextEncoder(p, "pn.text", loops=6)
         self._duration = (p["pn.dur.0.weight"], p["pn.dur.0.bias"])
         self._log_duration = Linear(p["pn.dur.2.weight"].squeeze(-1), p["pn.dur.2.bias"])
