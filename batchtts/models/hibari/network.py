@@ -50,7 +50,7 @@ class Linear:
         self.bias = bias.to(dtype)
         self.gelu = gelu
         on_cpu = weight.device.type == "cpu" and dtype == torch.bfloat16
-        self.is_packed = on_cpu and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        self.is_packed = on_cpu and _can_pack()
         if self.is_packed:
             self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight)
 
@@ -65,6 +65,18 @@ class Linear:
             return joined
         y = fn.linear(x, self.weight, self.bias)
         return fn.gelu(y) if self.gelu else y
+
+
+def _can_pack() -> bool:
+    """Whether this torch has the packed bf16 product, and this CPU the instructions.
+
+    The operators are torch's own private ones, which its compiler uses: without them the plain
+    product is slower, and equal.
+    """
+    needed = ("_is_mkldnn_bf16_supported", "_reorder_linear_weight", "_linear_pointwise")
+    if not all(hasattr(torch.ops.mkldnn, name) for name in needed):
+        return False
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 class Depthwise:
