@@ -15,6 +15,9 @@ from batchtts.prepare import Refused
 from batchtts.probe_cache import ProbeKey
 from batchtts.spec import WorkerSpec
 
+FEW_SAMPLES = 8
+"""Texts that tell how large the job is; the others are only prepared for a measurement."""
+
 
 class Loader:
     """Loads models for `Infer`, on its thread."""
@@ -52,7 +55,7 @@ class Loader:
     def _limit(self, voice: str, model: Model) -> BatchLimit:
         family, name = models.split(voice)
         slot = self._spec.slot
-        samples = self._samples(voice) or [model.dummy(min(100, model.max_size))]
+        samples = self._samples(voice, FEW_SAMPLES) or [model.dummy(min(100, model.max_size))]
         meter, clock = meters.for_device(slot.device, slot.share)
         found = probe.find_limit(
             model,
@@ -70,14 +73,16 @@ class Loader:
             self._spec.cache,
             lambda text: self._tell(Remark(text)),
             job_size=self._spec.shares[voice] * sum(s.size for s in samples) // len(samples),
+            more=lambda: self._samples(voice, len(self._spec.samples[voice])) or samples,
         )
         self._figures["batch_choice"] = found.choice
         self._tell(Remark(f"{voice}: {found.choice}"))
         return found.limit
 
-    def _samples(self, voice: str) -> list[Features]:
-        """Features of real texts of this run."""
-        prepared = map(self._frontends.prepare, self._spec.samples[voice])
+    def _samples(self, voice: str, count: int) -> list[Features]:
+        """Features of so many real texts of this run, the longest first and among them."""
+        texts = self._spec.samples[voice]
+        prepared = map(self._frontends.prepare, texts[:: max(1, len(texts) // count)])
         return [
             segment.features
             for segments in prepared

@@ -97,6 +97,7 @@ def find_limit(
     log: Callable[[str], None],
     *,
     job_size: int | None = None,
+    more: Callable[[], Sequence[Features]] | None = None,
 ) -> ProbeResult:
     """Find when a batch is full, on the device that the model is on.
 
@@ -111,6 +112,8 @@ def find_limit(
         log: told what is going on, a line each time.
         job_size: sum of `Features.size` of all that this worker is to speak; the measurement then
             takes a small share of that. None: the measurement is itself the job.
+        more: makes the samples of a measurement, where `samples` are too few; asked only if there
+            is one.
 
     Raises:
         DeviceError: not even one short text fits into the memory.
@@ -131,7 +134,9 @@ def find_limit(
             return _unmeasured(batch, default, "the job is too small for a measurement to pay")
         if kept is None:
             log(f"measuring how large a batch may be on {identity['name']}")
-        measured = kept or _measure(model, samples, batch, meter, clock, job_size)
+        measured = kept or _measure(
+            model, more() if more else samples, batch, meter, clock, job_size
+        )
         if kept is None and measured.worth_keeping:
             probe_cache.write(file, asdict(measured))
     memory = _memory_fit(measured, batch.margin, meter.capacity())

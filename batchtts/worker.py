@@ -5,6 +5,7 @@ infer thread alone touches the device (`batchtts.infer`), post threads join, che
 sender thread carries the records home.
 """
 
+import gc
 import os
 import queue
 import threading
@@ -182,7 +183,10 @@ class Worker:
     # infer --------------------------------------------------------------------------------------
 
     def _infer_all(self) -> None:
+        gc.disable()  # what is imported and read now stays: each look at it for garbage is wasted
         model = self._infer.model((next(iter(self._spec.models)), ""))
+        gc.freeze()
+        gc.enable()
         self._outbox.put(Ready(model.precision, meters.uuid(self._spec.slot.device)))
         self._infer.run(self._announce, self._spoken.put)
         for _ in range(self._desk.place.writers):

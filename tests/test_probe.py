@@ -324,3 +324,21 @@ def test_the_result_is_plain_data(tmp_path: Path) -> None:
     assert found["limit"]["memory"]["budget"] > 0
     assert {"choice", "knee", "memory_limit", "from_cache", "device", "notes"} <= set(found)
     assert all(point["speed"] > 0 for point in found["points"])
+
+
+def test_more_samples_are_made_for_a_measurement_only(tmp_path: Path) -> None:
+    device, few, asked = Device(), features_of([100, 40]), []
+
+    def more() -> list[Features]:
+        asked.append("more")
+        return features_of([100, 80, 60, 40])
+
+    for _ in range(2):  # the second time it is known
+        find_limit(
+            device, few, BatchConfig(), KEY, device, device, tmp_path, lambda _: None, more=more
+        )
+    tiny = find_limit(
+        device, few, BatchConfig(), KEY, device, device, None, lambda _: None, job_size=1, more=more
+    )
+    assert "too small" in tiny.choice
+    assert asked == ["more"]

@@ -199,6 +199,9 @@ def _main(pipe: Connection, parent: int) -> None:
     except (EOFError, OSError):
         return
     body(pipe, spec)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(0)  # all is said and written; to take torch apart would keep the run waiting
 
 
 def die_with_parent(parent: int) -> None:
