@@ -19,7 +19,9 @@ ROWS = 400
 WORK = {"item_seconds": 0.01, "load_seconds": 0.05}
 """Two seconds of work for two workers."""
 PARENT_SHARE = 0.25
-"""Of the kills; the others meet a worker."""
+"""Of the kills; the others meet a worker, where there is one yet."""
+WORKING_SHARE = 0.8
+"""Of the runs: the killing begins when a worker is ready; in the others, at once."""
 ORPHAN_SECONDS = 2.0
 
 
@@ -60,6 +62,10 @@ class Chaos:
             log.open("wb") as errors,
             subprocess.Popen(self.command, env=night.environment(self.fake), stderr=errors) as run,
         ):
+            if self.chance.random() < WORKING_SHARE:
+                night.wait_for(
+                    lambda: "is ready" in night.log(self.folder) or run.poll() is not None
+                )
             for _ in range(kills):
                 time.sleep(self.chance.uniform(0.0, self.most_pause))
                 if run.poll() is not None:
@@ -93,7 +99,7 @@ def campaign(tmp_path: Path, seed: int, kills: int) -> Chaos:
     source = night.write_rows(tmp_path / f"{seed}.csv", ROWS)
     folder = tmp_path / f"out-{seed}"
     command = night.command(source, folder)
-    chaos = Chaos(command, folder, random.Random(seed), ROWS, most_pause=3.0, fake=dict(WORK))
+    chaos = Chaos(command, folder, random.Random(seed), ROWS, most_pause=1.5, fake=dict(WORK))
     chaos.rage(kills)
     night.check_folder(folder, [f"u{n:04}" for n in range(ROWS)])
     return chaos

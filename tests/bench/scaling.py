@@ -2,7 +2,7 @@
 
     python -m tests.bench.scaling --rows 3200
 
-A simulated device needs 50 ms per utterance and no core, so that two cores can stand in for a
+A simulated device needs 100 ms per utterance and no core, so that two cores can stand in for a
 machine with eight GPUs; spawning, leases, checks and files are real. `work` is the time from the
 first batch to the last file, and the speed-up is the ratio of that; `start-up` is what went before,
 `skew` is the time between the first and the last slot to begin, `tail` between the first and the
@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from batchtts import manifest
 from tests import night
 
-ITEM_SECONDS = 0.05
+ITEM_SECONDS = 0.1
 BATCH = 10
 WANTED = {1: 0.0, 2: 1.9, 4: 3.8, 8: 7.5}
 """Slots -> the speed-up over one slot that is the aim."""
