@@ -94,12 +94,18 @@ def _make(names: list[str], threads: int) -> list[Slot]:
             Slot(
                 device="cpu" if name == "cpu" else "cuda:0",
                 label=name + twin,
-                env={"OMP_NUM_THREADS": str(threads)} | _device_env(name),
+                env=_thread_env(threads) | _device_env(name),
                 threads=threads,
                 share=total[name],
             )
         )
     return made
+
+
+def _thread_env(threads: int) -> dict[str, str]:
+    """So many threads, which sleep at a barrier: spinning there takes the cores of the others."""
+    policy = os.environ.get("OMP_WAIT_POLICY", "passive")
+    return {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": policy}
 
 
 def _device_env(name: str) -> dict[str, str]:

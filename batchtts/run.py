@@ -23,7 +23,7 @@ from batchtts.recorder import Recorder, write_tables
 from batchtts.status import plan_line
 from batchtts.stop import Stopper, parse_deadline
 from batchtts.summary import Summary
-from batchtts.voices import expected_seconds
+from batchtts.voices import expected_seconds, voice
 
 log = logging.getLogger("batchtts")
 
@@ -101,6 +101,10 @@ def _begin(books: Path, options: Options) -> None:
 
 def _announce(work: Plan, screen: Screen) -> None:
     log.info("%s", plan_line(len(work.ids), len(work.todo), work.seconds))
+    for name in {utterance.voice: None for utterance in work.todo}:
+        info = voice(name).info
+        if info.non_commercial:
+            screen.say(f"{name}: its weights are {info.license}: not for commercial use")
     if work.shard:
         screen.say(f"shard {work.shard['name']}: {len(work.ids)} of {work.shard['rows']} rows")
 

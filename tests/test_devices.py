@@ -109,7 +109,11 @@ def test_what_is_no_device_is_bad_usage(spec: str, monkeypatch: pytest.MonkeyPat
 def test_the_cpu_slots_hide_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "gpus", lambda _visible: pytest.fail("nobody asked for a GPU"))
     first, second = slots("cpu,cpu")
-    assert first.env == {"OMP_NUM_THREADS": "2", "CUDA_VISIBLE_DEVICES": ""}
+    assert first.env == {
+        "OMP_NUM_THREADS": "2",
+        "OMP_WAIT_POLICY": "passive",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
     assert (first.label, second.label, first.share, first.threads) == ("cpu/1", "cpu/2", 2, 2)
     assert slots("cpu")[0].threads == 4
 

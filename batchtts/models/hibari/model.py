@@ -110,7 +110,11 @@ class HibariModel:
             for features, data in zip(batch, spoken, strict=True)
             for place, ids in enumerate(data.sentences)
         ]
-        with torch.inference_mode(), torch.backends.cudnn.flags(allow_tf32=False), _tf32(False):
+        with (
+            torch.inference_mode(),
+            torch.backends.cudnn.flags(enabled=True, allow_tf32=False),
+            _tf32(False),
+        ):
             encoded = self._encode(sentences, sizes)
             frames = [2 * int(durations.sum()) for durations in encoded.durations]
             sound = torch.cat(
