@@ -1,6 +1,7 @@
 """hibari: the embedded default voice, English, Apache-2.0, read from the package `hibari-tts`."""
 
 import json
+import os
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
@@ -75,7 +76,7 @@ def _has_bf16_tiles() -> bool:
 
 
 def _info(name: str, entry: Mapping[str, Any]) -> VoiceInfo:
-    fetched = "" if entry.get("bundled") else ", downloaded at first use"
+    fetched = "" if entry.get("bundled") else ", downloaded where HF_HUB_OFFLINE=0"
     return VoiceInfo(
         name=name,
         languages=(entry["language"],),
@@ -101,8 +102,15 @@ def _registry() -> dict[str, dict[str, Any]]:
 def _weights_file(voice: str) -> Path:
     from hibari.voices import voice_path
 
+    may_download = os.environ.get("HF_HUB_OFFLINE") == "0"
     try:
-        return Path(voice_path(voice))
+        return Path(voice_path(voice, download_missing=may_download))
+    except FileNotFoundError as error:
+        message = (
+            f"the weights of hibari:{voice} are not on this machine: put them at {error}, or set "
+            "HF_HUB_OFFLINE=0 to have them downloaded once"
+        )
+        raise VoiceError(message) from None
     except (RuntimeError, OSError) as error:
         message = f"the weights of hibari:{voice} cannot be fetched: {error}"
         raise VoiceError(message) from None
