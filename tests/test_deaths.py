@@ -168,6 +168,7 @@ def test_the_second_signal_stops_at_once(source: Path, folder: Path) -> None:
     with night.started(source, folder, fake={"batch_seconds": 60.0}) as batchtts:
         night.wait_within(batchtts, lambda: "is ready" in night.log(folder))
         below = night.descendants(batchtts.pid)
+        time.sleep(3.0)  # a batch is on its way to the device
         batchtts.send_signal(signal.SIGINT)
         time.sleep(0.3)
         assert batchtts.poll() is None, "the first one waits for the batch"
