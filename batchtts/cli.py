@@ -349,7 +349,7 @@ def status(folder: Folder, as_json: Json = False) -> None:
 @app.command()
 def export(
     folder: Folder,
-    to: Annotated[str, typer.Option(help="nemo, lhotse, ljspeech, webdataset or parquet.")],
+    to: Annotated[str, typer.Option(help="hf, nemo, lhotse, ljspeech, webdataset or parquet.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File or folder to write.")],
 ) -> None:
     """Write an output folder in the form that other tools read.
