@@ -104,7 +104,10 @@ def test_joiners_stay_where_a_script_or_an_emoji_needs_them() -> None:
 def test_c50_control_characters_go_and_a_form_feed_parts_paragraphs() -> None:
     text = (CASES / "C50_controls.txt").read_text(encoding="utf-8")
     pages, red, bell, back, end = text.split("\n")
-    assert split(cleaned(pages), DEFAULT) == [Piece("Page one.", 500), Piece("Page two.", 0)]
+    assert split(cleaned(pages), DEFAULT) == [
+        Piece("Page one.", DEFAULT.paragraph_pause_ms),
+        Piece("Page two.", 0),
+    ]
     assert clean(red, DEFAULT).text == "Red text here."
     assert clean(red, DEFAULT).notes == {"controls": 2}
     assert cleaned(bell) == "A bell rings."
