@@ -68,12 +68,13 @@ def _one_run(voice: str, texts: list[str], place: Path, env: dict[str, str]) -> 
     summary = json.loads((place / "summary.json").read_text("utf-8"))
     rmtree(place)
     end = found.written[-1]
+    slots = [slot.partition(":")[2] for slot in summary["devices"]]
     return {
         "workers_started": watch.seen["started"] - done.started_at,
         "first_ready": watch.seen["ready"] - done.started_at,
         "first_file": found.written[0] - done.started_at,
         "last_file": end - done.started_at,
-        "slots_idle_at_end": mean(end - moment for moment in last.values()),
+        "slots_idle_at_end": mean(end - last.get(slot, watch.seen["ready"]) for slot in slots),
         "after_last_file": done.started_at + done.wall - end,
         "wall": done.wall,
         "busy_share": mean(shares["busy"] for shares in summary["devices"].values()),
