@@ -74,9 +74,12 @@ class LeaseBook:
         if self._suspects and not held.leases:
             held.alone = True
             return self._lend(worker, held, self._suspects.popleft())
-        regular = len(self._todo) - self._next + len(self._returned)
-        share = DEPTH * workers if workers > 1 else 1
-        most = min(MAX_LEASE, -(-regular // share))
+        most = MAX_LEASE
+        if (
+            workers > 1
+        ):  # at most half of a fair share of all that is open, so that all end together
+            unsettled = len(self._todo) - self._next + len(self._returned) + len(self._owner)
+            most = min(most, -(-unsettled // (2 * workers)) - self.held_by(worker))
         chosen: list[Utterance] = []
         cost = 0.0
         while len(chosen) < most and cost < seconds:

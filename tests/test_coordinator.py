@@ -91,6 +91,26 @@ def test_each_row_is_committed_once_however_it_divides(rows: int, workers: int) 
     assert run.books.aloud == []
 
 
+@pytest.mark.parametrize("workers", [2, 4, 8])
+def test_all_workers_end_together(workers: int) -> None:
+    """Batches of ten that take a second each: the tail is no longer than one of them."""
+
+    def act(worker: int, message: object) -> Iterable[tuple[float, object]]:
+        if isinstance(message, Work):
+            rows = message.lease.utterances
+            for n in range(0, len(rows), 10):
+                batch = rows[n : n + 10]
+                yield 0.0, busy(*batch)
+                yield len(batch) / 10, done(*batch)
+        else:
+            yield from healthy(worker, message)
+
+    run = Run(1600, workers, act)
+    assert run.outcome() is Outcome.DONE
+    ideal = LOAD_SECONDS + 160 / workers
+    assert run.pool.clock.now < ideal + 1.3, "the last 0.2 s is the goodbye"
+
+
 def test_a_worker_gets_nothing_before_it_is_ready() -> None:
     run = Run(20, 2, healthy)
     run.outcome()
