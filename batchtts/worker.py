@@ -136,7 +136,7 @@ class Worker:
             waiting = [self._outbox.get()]
             while len(waiting) < MESSAGE_RECORDS and not self._outbox.empty():
                 waiting.append(self._outbox.get())
-            ended = waiting[-1] is None
+            ended = any(message is None for message in waiting)
             if ended or time.monotonic() > reported + STATS_SECONDS:
                 self._channel.send(Stats(self.figures()))
                 reported = time.monotonic()
