@@ -22,7 +22,7 @@ from tests.bench import endtoend, growth, machine, start, tables
 from tests.bench.processes import environment, python, run
 from tests.bench.texts import texts
 
-PIPER_PART = 5
+PIPER_PART = 8
 """A Piper voice is that much slower than the default one, and gets so many times fewer texts."""
 STAGE_TEXTS = 64
 VOICE = "hibari:heart"
@@ -64,8 +64,11 @@ class Session:
         """Where the time goes, of both voices."""
         env = environment(self.folder / "cache") | {"OMP_NUM_THREADS": "1"}
         found = []
-        for voice, some in ((VOICE, self.texts), (f"piper:{self.piper}", self.fewer)):
-            source = self._source(some[:STAGE_TEXTS])
+        for voice, count in (
+            (VOICE, STAGE_TEXTS),
+            (f"piper:{self.piper}", STAGE_TEXTS // PIPER_PART),
+        ):
+            source = self._source(self.texts[:count])
             found.append(run([python("tests.bench.stages", voice, source)], env).output)
         return found
 

@@ -9,7 +9,6 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -98,8 +97,8 @@ def measure(voice: str, texts: Sequence[str]) -> dict[str, Any]:
             "post": _core_seconds(lambda: _post(bench, audios)),
             "write": _core_seconds(lambda: _write(bench, audios, Path(folder))),
         }
-    infer = {name: _core_seconds(partial(bench.speak, way)) for name, way in ways.items()}
     bench.parts.attach(bench.model)
+    parts = _parts(bench, ways)
     return {
         "voice": voice,
         "precision": bench.model.precision,
@@ -108,8 +107,8 @@ def measure(voice: str, texts: Sequence[str]) -> dict[str, Any]:
         "choice": found.choice,
         "mean_batch": len(texts) / len(ways["batches"]),
         "around": around,
-        "infer": infer,
-        "parts": _parts(bench, ways),
+        "infer": {name: sum(found.values()) for name, found in parts.items()},
+        "parts": parts,
         "operations": _count(bench, ways["batches"]),
     }
 
