@@ -149,7 +149,8 @@ class LineScreen:
         pause = PLAIN_SECONDS[min(self._lines, len(PLAIN_SECONDS) - 1)]
         self._next = time.monotonic() + pause
         more = f", {note}" if note else ""
-        self.say(f"{tally.done} of {tally.utterances} utterances, {tally.line()}{more}")
+        line = tally.line() if tally.done else f"starting, {clock(tally.elapsed())}"
+        self.say(f"{tally.done} of {tally.utterances} utterances, {line}{more}")
 
     def say(self, text: str) -> None:
         """See `Screen`."""

@@ -64,11 +64,13 @@ class Summary:
     precision: str = ""
     """Effective number type of the models."""
     devices: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Slot -> shares of its time: busy, wait_prepare, wait_write, start."""
+    """Slot -> shares of its time: busy, wait_prepare, wait_write, load, probe."""
     shard: dict[str, Any] = field(default_factory=dict)
     """Of a shard: its name, and the rows and the digest of the whole input."""
     load: dict[str, Any] = field(default_factory=dict)
     """What the device monitor saw; empty where there is none."""
+    energy: float = 0.0
+    """Joules per second of audio, all monitored devices; 0.0 where they do not tell."""
     changes: dict[str, int] = field(default_factory=dict)
     """What was changed in the texts before they were spoken, and how often: see `text.Cleaned`."""
     reasons: dict[str, int] = field(default_factory=dict)
@@ -95,6 +97,8 @@ class Summary:
         if audio_seconds and wall_seconds:
             self.rtf = round(wall_seconds / audio_seconds, 6)
             self.speed = round(audio_seconds / wall_seconds, 3)
+            joules = sum(load.get("energy", 0.0) for load in self.load.values())
+            self.energy = round(joules / audio_seconds, 4)
 
     def add_figures(self, workers: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         """Take in what the workers say of themselves: slot -> figures of each that sat there."""
@@ -155,9 +159,8 @@ def render(summary: Summary, target: str) -> Table:
     counts = [f"{count} {status}" for status, count in summary.counts.items() if count]
     row("rows", ", ".join(counts) or "none")
     done = [(summary.spoken, "spoken"), (summary.copied, "copied"), (summary.kept, "kept")]
-    row(
-        "this run", ", ".join(f"{count} {word}" for count, word in done if count) or "nothing to do"
-    )
+    parts = [] if summary.spoken or summary.copied else ["nothing to do"]
+    row("this run", ", ".join(parts + [f"{count} {word}" for count, word in done if count]))
     if summary.spoken:
         row(
             "audio",
@@ -167,7 +170,11 @@ def render(summary: Summary, target: str) -> Table:
         row("batches", _batches(summary))
     if summary.devices:
         busy = (f"{slot} {shares['busy']:.0%} busy" for slot, shares in summary.devices.items())
-        row("devices", ", ".join(busy))
+        row("devices", ", ".join((*busy, summary.precision)))
+    for device, load in summary.load.items():
+        row("load", f"{device}: {', '.join(f'{name} {value:.4g}' for name, value in load.items())}")
+    if summary.energy:
+        row("energy", f"{summary.energy:.2f} J per second of audio")
     events = [
         (summary.ooms, "out of memory"),
         (summary.restarts, "workers restarted"),
