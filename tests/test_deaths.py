@@ -104,16 +104,18 @@ def test_a_gpu_where_there_is_none_is_no_silent_cpu_run(source: Path, folder: Pa
 
 
 def test_a_worker_that_leaks_is_replaced(
-    source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    source = night.write_rows(tmp_path / "many.csv", 120)
+    fake = {"leak_bytes": 50 * 2**20, "batch_seconds": 0.2}
     monkeypatch.setattr(run, "RECYCLE_BYTES", host.resident() + 100 * 2**20)
-    monkeypatch.setenv("BATCHTTS_FAKE", json.dumps({"leak_bytes": 150 * 2**20, "batch_seconds": 1}))
+    monkeypatch.setenv("BATCHTTS_FAKE", json.dumps(fake))
     config = load_config(None, {"voice": "fake:tone", "devices": "cpu,cpu", "batch.size": 5})
     config = config.model_copy(update={"output": output.resolve(config.output)})
     done = run.generate(str(source), config, folder, Options(), NoScreen())
     assert done.exit_code == 0
     assert done.restarts >= 1
-    night.check_folder(folder, ROWS)
+    night.check_folder(folder, [f"u{n:04}" for n in range(120)])
     log = (folder / "run.log").read_text(encoding="utf-8")
     assert "replacing it" in log
     assert "died" not in log
