@@ -124,6 +124,8 @@ class Assembly:
         wave = audio.join([part.wave for part in parts], pauses, sample_rate)
         finish = "limit" if any(part.finish == "limit" for part in parts) else parts[0].finish
         expected = sum(segment.features.seconds for segment in self.segments)
+        # What joining put in and cut off is no fault of the voice's timing.
+        expected += (wave.size - sum(part.wave.size for part in parts)) / sample_rate
         notes: dict[str, Any] = {}
         for segment, part in zip(self.segments, parts, strict=True):
             merge(notes, segment.features.notes)

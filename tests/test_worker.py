@@ -151,6 +151,14 @@ def test_a_long_text_becomes_one_file(tmp_path: Path) -> None:
     assert len(list(tmp_path.rglob("*.wav"))) == 2
 
 
+def test_pauses_between_sentences_are_not_suspect(tmp_path: Path) -> None:
+    texts = ["One sentence. And another one. And a third.", *(f"Only one, {n}." for n in range(60))]
+    config = settings(**{"text.sentence_pause_ms": 2000})
+    records, _ = work(tmp_path, [utterance(n, text) for n, text in enumerate(texts)], config)
+    assert {record.attempts for record in records.values()} == {1}
+    assert records["u0"].duration > 4
+
+
 def test_out_of_memory_splits_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
