@@ -296,16 +296,25 @@ class _Pending:
         self._finish = finish
         self._then = then
         self._lock = threading.Lock()
-        self._audios: list[Audio] | None = None
+        self._outcome: list[Audio] | Spoiled | None = None
 
-    def get(self, number: int) -> Audio:
-        """The audio of one segment of the batch."""
+    def get(self, number: int) -> Audio | Spoiled:
+        """The audio of one segment of the batch, or what went wrong with all of it."""
         with self._lock:
-            if self._audios is None:
-                self._audios = self._finish()
-                if self._then:
-                    self._then()
-            return self._audios[number]
+            if self._outcome is None:
+                self._outcome = self._wait()
+            return self._outcome if isinstance(self._outcome, Spoiled) else self._outcome[number]
+
+    def _wait(self) -> list[Audio] | Spoiled:
+        try:
+            return self._finish()
+        except Exception as error:
+            if is_sticky(error):
+                raise
+            return Spoiled(f"{type(error).__name__}: {error}")
+        finally:
+            if self._then:
+                self._then()
 
 
 def free_memory() -> None:
