@@ -26,11 +26,14 @@ def test_an_unknown_voice_lists_those_there_are() -> None:
 
 
 def test_a_voice_that_cannot_be_fetched_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_network(name: str) -> str:
+    def no_network(name: str, download_missing: bool) -> str:
         message = f"{name} is far away"
-        raise RuntimeError(message)
+        raise RuntimeError(message) if download_missing else FileNotFoundError(f"{name}.onnx")
 
     monkeypatch.setattr("hibari.voices.voice_path", no_network)
+    with pytest.raises(VoiceError, match=r"put them at emma.onnx, or set HF_HUB_OFFLINE=0"):
+        adapter.load("emma", "cpu", "fp32")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     with pytest.raises(VoiceError, match="emma is far away"):
         adapter.load("emma", "cpu", "fp32")
 
