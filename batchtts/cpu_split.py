@@ -25,6 +25,8 @@ from batchtts.probe_cache import ProbeKey
 
 MEASURE_SECONDS = 2.0
 """How long each way speaks."""
+CLEAR_GAIN = 1.1
+"""Threads must be so much faster: a process per core suffers less where others work too."""
 
 
 def kept_split(key: ProbeKey, folder: Path | None) -> CpuSplit | None:
@@ -65,7 +67,7 @@ def cpu_split(
         log(
             f"CPU, processes x threads {way.processes} x {way.threads}: {speeds[-1]:.0f}x real time"
         )
-    best = ways[speeds.index(max(speeds))]
+    best = ways[0] if speeds[0] > CLEAR_GAIN * speeds[1] else ways[1]
     file = _file(key, folder)
     with probe_cache.alone(file):
         probe_cache.write(file, asdict(best))

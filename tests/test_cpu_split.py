@@ -37,6 +37,16 @@ def test_the_better_way_is_kept(tmp_path: Path, features: list[Features]) -> Non
     assert speeds[1] > 1.5 * speeds[0]
 
 
+@pytest.mark.parametrize(("threads", "processes"), [(50.0, 2), (52.0, 2), (60.0, 1)])
+def test_threads_must_be_clearly_faster(
+    features: list[Features], monkeypatch: pytest.MonkeyPatch, threads: float, processes: int
+) -> None:
+    speeds = iter((threads, 50.0))
+    monkeypatch.setattr(module, "measure", lambda *_: next(speeds))
+    split = cpu_split("fake:tone", features, KEY, None, lambda _line: None)
+    assert split.processes == processes
+
+
 def test_one_core_needs_no_measurement(
     features: list[Features], monkeypatch: pytest.MonkeyPatch
 ) -> None:
