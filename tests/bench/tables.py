@@ -93,7 +93,7 @@ def limit_seconds(
 def _stages(found: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     texts, audio = found["texts"], found["audio_seconds"]
     alone, batches = (_milliseconds(found, way) for way in ("alone", "batches"))
-    rest = _rest(found["voice"], result)
+    rest = _rest(result)
     names = sorted(alone | batches, key=lambda name: -batches.get(name, 0.0))
     rows: list[Cells] = [
         [name, f"{alone.get(name, 0.0):.2f}", f"{batches.get(name, 0.0):.2f}"] for name in names
@@ -124,10 +124,13 @@ def _milliseconds(found: Mapping[str, Any], way: str) -> dict[str, float]:
     }
 
 
-def _rest(voice: str, result: Mapping[str, Any]) -> dict[str, float]:
-    """What a whole run adds to the stages, by how the cost of runs grows."""
+def _rest(result: Mapping[str, Any]) -> dict[str, float]:
+    """What a run adds to the stages in its coordinator, by how its cost grows.
+
+    It is the same for every voice, and clearest where the voice costs nothing.
+    """
     for entry in result.get("growth", ()):
-        if entry["slots"] == 1 and entry["voice"] == voice and entry["fits"]:
+        if entry["voice"].startswith("fake:") and entry["fits"]:
             return {"coordination": MS * entry["fits"]["coordinator_cpu"]["each"]}
     return {}
 
