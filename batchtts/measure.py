@@ -15,9 +15,10 @@ FLOOR_DBFS = -50.0
 """What is quieter is a pause, not a sound."""
 FRAME_MS = 20
 EDGE_MS = 10
-ABRUPT_DB = 30.0
+ABRUPT_DB = {"start": 15.0, "end": 30.0}
 """An edge less far under the loud parts was cut through a sound. Stricter than the check within a
-run: here a false alarm costs a look, not another synthesis."""
+run: here a false alarm costs a look, not another synthesis. A plosive may begin at once; nothing
+that is whole ends so."""
 STEADY_DB = 3.0
 """Speech rises and falls by 10 dB and more; what varies less is a hum, a buzz or noise."""
 SHORTEST_SPEECH = 0.3
@@ -106,7 +107,7 @@ def faults(wave: Waveform, sample_rate: int) -> list[str]:
     edge = max(1, EDGE_MS * sample_rate // 1000)
     for name, part in (("start", wave[:edge]), ("end", wave[-edge:])):
         below = loud - _decibels(_rms(part))
-        if below < ABRUPT_DB:
+        if below < ABRUPT_DB[name]:
             found.append(f"abrupt {name}: as loud as {below:.0f} dB under the speech")
     return found
 
