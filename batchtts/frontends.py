@@ -5,6 +5,7 @@ import queue
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context
 
 from batchtts import models
@@ -43,29 +44,33 @@ class Frontends:
         if not self._processes:
             yield from map(self.prepare, utterances)
             return
-        with _pool(self._processes, self._config) as pool:
-            yield from self._prepare_in(pool, utterances)
+        ended = threading.Event()
+        pool = _pool(self._processes, self._config)
+        try:
+            yield from self._prepare_in(pool, utterances, ended)
+        finally:
+            pool.shutdown(cancel_futures=True)
+            ended.set()
 
     def _prepare_in(
-        self, pool: ProcessPoolExecutor, utterances: Iterable[Utterance]
+        self, pool: ProcessPoolExecutor, utterances: Iterable[Utterance], ended: threading.Event
     ) -> Iterator[Prepared]:
         answers: queue.Queue[Future[Prepared] | None] = queue.Queue(AHEAD * self._processes)
-        ended = threading.Event()
 
         def submit() -> None:
-            for _ in range(self._processes):  # they start while the model loads
-                pool.submit(_warm)
-            for utterance in utterances:
-                answers.put(pool.submit(_prepare_there, utterance))
-            answers.put(None)
-            ended.wait()  # the kernel ends the processes with the thread that started them
+            # The kernel ends the processes with the thread that started them, and one that is
+            # ended while it holds the queue's lock stops the others: stay until all are gone.
+            with suppress(RuntimeError):  # the caller stopped early: the pool takes no more
+                for _ in range(self._processes):  # they start while the model loads
+                    pool.submit(_warm)
+                for utterance in utterances:
+                    answers.put(pool.submit(_prepare_there, utterance))
+                answers.put(None)
+            ended.wait()
 
         threading.Thread(target=submit, daemon=True).start()
-        try:
-            for answer in iter(answers.get, None):
-                yield answer.result()
-        finally:
-            ended.set()
+        for answer in iter(answers.get, None):
+            yield answer.result()
 
 
 def _pool(processes: int, config: Config) -> ProcessPoolExecutor:
