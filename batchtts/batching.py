@@ -11,6 +11,7 @@ from itertools import count
 from typing import Generic, TypeVar
 
 from batchtts.data import BatchLimit, MemoryFit
+from batchtts.models.base import Features
 
 T = TypeVar("T")
 F = TypeVar("F")
@@ -136,6 +137,17 @@ class _Room:
             return real <= most
         padded = (self._num + 1) * self._longest
         return padded <= most and padded - real <= most * FIXED_SHARE
+
+
+def packed(features: Sequence[Features], limit: BatchLimit, ragged: bool) -> list[list[Features]]:
+    """The batches that a worker would make of all these, had it them at once."""
+    packer: Packer[Features] = Packer()
+    for item in features:
+        packer.add(item, item.size, item.group)
+    batches = []
+    while batch := packer.take(limit, ragged):
+        batches.append(batch)
+    return batches
 
 
 class AdaptiveLimit:

@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from batchtts.batching import OutOfMemory, Packer, padding_share, run_or_free
+from batchtts.batching import OutOfMemory, packed, padding_share, run_or_free
 from batchtts.data import BatchLimit
 from batchtts.errors import DeviceError
 from batchtts.meters import Clock
@@ -95,7 +95,7 @@ def run(
     Raises:
         DeviceError: a batch does not fit into the memory.
     """
-    batches = _packed(features, limit, model.ragged)
+    batches = packed(features, limit, model.ragged)
     _timed(model, [[item] for item in features[:WARM_UP_SINGLES]], clock)
     audios, _ = _timed(model, batches, clock)
     times = [_round(model, batches, clock) for _ in range(rounds)]
@@ -125,16 +125,6 @@ def run(
         padding_share=padding_share([[f.size for f in b] for b in batches], model.ragged),
         stages=stages,
     )
-
-
-def _packed(features: Sequence[Features], limit: BatchLimit, ragged: bool) -> list[list[Features]]:
-    packer: Packer[Features] = Packer()
-    for item in features:
-        packer.add(item, item.size, item.group)
-    batches = []
-    while batch := packer.take(limit, ragged):
-        batches.append(batch)
-    return batches
 
 
 def _round(

@@ -10,6 +10,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from batchtts import storage
 from batchtts.errors import Exit
 from batchtts.times import clock
 
@@ -84,11 +85,8 @@ class Summary:
 
     def write(self, folder: Path, name: str = FILE) -> None:
         """Write summary.json into the output folder, whole or not at all."""
-        path = folder / name
-        temporary = path.with_name(f".{name}.tmp")
         text = json.dumps(self.as_dict(), ensure_ascii=False, indent=2)
-        temporary.write_text(text + "\n", encoding="utf-8")
-        temporary.replace(path)
+        storage.replace(folder / name, [f"{text}\n".encode()])
 
     def add_times(self, audio_seconds: float, wall_seconds: float) -> None:
         """Take in how much audio came in how long."""

@@ -20,9 +20,9 @@ data errors host lexicon markup models.base monitor normalise notebook pools poo
     probe_cache times wav
 asr batching devices durations encoding folder jsonline leases levels memory messages meters \
     models models.contract models.fake models.transfer mos names progress readers stop storage \
-    summary templates wer
+    templates wer
 bench configfile cpu_split doctor heard manifest models.hibari models.vits pools.actor \
-    pools.local probe_runs seats
+    pools.local probe_runs seats summary
 configcheck coordinator listening models.piper models.transformers_vits pools.ray shards
 config options remote status
 formats probe spec tables text

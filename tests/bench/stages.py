@@ -17,9 +17,8 @@ from typing import Any
 import torch
 
 from batchtts import audio, checks, host, meters, models, output, probe, probe_cache
-from batchtts.batching import Packer
+from batchtts.batching import packed
 from batchtts.config import BatchConfig, Config
-from batchtts.data import BatchLimit
 from batchtts.models.base import Audio, Features, Item, Model
 from batchtts.probe_cache import ProbeKey
 from tests.bench.parts import Operations, Parts
@@ -70,24 +69,13 @@ class Bench:
         )
 
 
-def pack(features: Sequence[Features], limit: BatchLimit, ragged: bool) -> list[list[Features]]:
-    """The batches that a worker would make of all texts."""
-    packer: Packer[Features] = Packer()
-    for item in features:
-        packer.add(item, item.size, item.group)
-    batches = []
-    while batch := packer.take(limit, ragged):
-        batches.append(batch)
-    return batches
-
-
 def measure(voice: str, texts: Sequence[str]) -> dict[str, Any]:
     """Core milliseconds per utterance of every stage, alone and in batches; operations."""
     bench = Bench(voice, texts)
     found = bench.limit()
     ways = {
         "alone": [[item] for item in bench.features],
-        "batches": pack(bench.features, found.limit, bench.model.ragged),
+        "batches": packed(bench.features, found.limit, bench.model.ragged),
     }
     audios = bench.speak(ways["batches"])
     audio_seconds = sum(len(a.wave) for a in audios) / bench.model.sample_rate
