@@ -135,7 +135,7 @@ def _hf(folder: Path, records: Iterable["Record"], out: Path) -> None:
             storage.copy(folder / record.file, out / record.file)
         return record
 
-    manifest.write_csv(out, map(linked, records), name="metadata.csv")
+    manifest.write_csv(out, map(linked, records), names=[manifest.METADATA])
 
 
 def _webdataset(folder: Path, records: Iterable["Record"], out: Path) -> None:

@@ -18,6 +18,8 @@ from batchtts.jsonline import FIELDS, encode, parse
 
 JOURNAL = "manifest.jsonl"
 TABLE = "manifest.csv"
+METADATA = "metadata.csv"
+"""The name under which Hugging Face's audiofolder looks for the table."""
 FAILED = "failed.csv"
 
 SYNC_SECONDS = 2.0
@@ -226,14 +228,22 @@ def compact(folder: Path, records: Iterable[Record]) -> None:
     storage.replace_by_lines(folder / JOURNAL, map(encode, records))
 
 
-def write_csv(folder: Path, records: Iterable[Record], name: str = TABLE) -> None:
-    """Write manifest.csv: one row a record, in the order given, `file_name` relative to it."""
+def write_csv(
+    folder: Path, records: Iterable[Record], names: Sequence[str] = (TABLE, METADATA)
+) -> None:
+    """Write manifest.csv: one row a record, in the order given, `file_name` relative to it.
+
+    `names` are those of one and the same file.
+    """
     own = attrgetter(*COLUMNS[1:-2])
     rows = (
         (record.file, *own(record), record.checks.get("verdict", ""), record.finished_at)
         for record in records
     )
-    storage.replace_by_lines(folder / name, _csv_lines(chain([COLUMNS], rows)))
+    first, *others = names
+    storage.replace_by_lines(folder / first, _csv_lines(chain([COLUMNS], rows)))
+    for name in others:
+        storage.copy(folder / first, folder / name)
 
 
 def write_failed(

@@ -37,7 +37,7 @@ PATIENCE_SECONDS = 1800.0
 PAUSE_SECONDS = 1.0
 """Between two such tries."""
 TABLES = (
-    *(manifest.JOURNAL, manifest.TABLE, manifest.FAILED),
+    *(manifest.JOURNAL, manifest.TABLE, manifest.METADATA, manifest.FAILED),
     *(summary.FILE, output_folder.LOG),
 )
 

@@ -1,12 +1,14 @@
 """Exports, each read by its own library where that is installed."""
 
 import gc
+import importlib
 import json
 import sys
 import tarfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -64,10 +66,22 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
+@cache
+def codec_loads() -> bool:
+    """Whether the codec library of `datasets` is here, and finds FFmpeg's libraries."""
+    try:
+        importlib.import_module("torchcodec.decoders")
+    except (ImportError, OSError, RuntimeError):
+        return False
+    return True
+
+
 @pytest.fixture
-def without_codec(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets `datasets` pass audio through; its codec library comes for CUDA alone."""
+def undecoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets `datasets` pass audio through where its codec library does not load."""
     pytest.importorskip("datasets")
+    if codec_loads():
+        return
     codec = ModuleType("torchcodec.encoders")
     vars(codec)["AudioEncoder"] = object
     monkeypatch.setitem(sys.modules, "torchcodec", ModuleType("torchcodec"))
@@ -212,7 +226,7 @@ def test_webdataset_shards_are_the_same_each_time(run: Path, tmp_path: Path) -> 
         assert {member.mode for member in tar} == {0o644}
 
 
-@pytest.mark.usefixtures("without_codec")
+@pytest.mark.usefixtures("undecoded")
 @pytest.mark.parametrize("folders", [False, True])
 def test_audiofolder_reads_an_exported_folder(folders: bool, tmp_path: Path) -> None:
     make_run(tmp_path / "run", folders=folders)
@@ -226,15 +240,33 @@ def test_audiofolder_reads_an_exported_folder(folders: bool, tmp_path: Path) -> 
         )
 
 
-@pytest.mark.usefixtures("without_codec")
+@pytest.mark.usefixtures("undecoded")
 def test_audiofolder_reads_the_run_itself(run: Path, tmp_path: Path) -> None:
-    arguments = {"data_dir": str(run), "metadata_filenames": [manifest.TABLE]}
-    rows = loaded(tmp_path, "audiofolder", **arguments)
+    rows = loaded(tmp_path, "audiofolder", data_dir=str(run))
     assert {row["id"]: row["text"] for row in rows if row["status"] == "ok"} == TEXTS
+    assert all(row["audio"] is None for row in rows if row["status"] != "ok")
     exports.export(run, "hf", run)
     assert {
         row["id"]: row["text"] for row in loaded(tmp_path, "audiofolder", data_dir=str(run))
     } == (TEXTS)
+
+
+def test_audiofolder_decodes_the_run(run: Path, tmp_path: Path) -> None:
+    """With its real codec library, which needs those of FFmpeg 4 to 8."""
+    datasets = pytest.importorskip("datasets")
+    if not codec_loads():
+        pytest.skip("torchcodec does not load")
+    datasets.disable_progress_bars()
+    with careless_reader():
+        arguments = {"split": "train", "cache_dir": str(tmp_path / "hf")}
+        rows = datasets.load_dataset("audiofolder", data_dir=str(run), **arguments)
+        sounds = [row["audio"].get_all_samples() for row in rows if row["status"] == "ok"]
+    assert [tuple(sound.data.shape) for sound in sounds] == [
+        (1, 1007),
+        (1, 2007),
+        (1, 3007),
+        (1, 4007),
+    ]
 
 
 def parquet_rows(out: Path) -> Iterator[dict[str, Any]]:
@@ -258,7 +290,7 @@ def test_parquet_holds_the_audio(
         assert row["sample_rate"] == RATE
 
 
-@pytest.mark.usefixtures("without_codec")
+@pytest.mark.usefixtures("undecoded")
 def test_datasets_reads_parquet_with_audio(run: Path, tmp_path: Path) -> None:
     exports.export(run, "parquet", tmp_path / "pq")
     rows = loaded(tmp_path, "parquet", data_files=str(tmp_path / "pq" / "*.parquet"))
