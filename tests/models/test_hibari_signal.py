@@ -53,9 +53,14 @@ def test_a_packed_stream_sounds_as_hibari_alone(limit: int) -> None:
     layout = make_layout(
         [np.ones(1, np.int64)] * 3, [np.array([n // 2]) for n in COUNTS], zero_row=0
     )
-    stream = np.concatenate([np.pad(p, ((0, 0), (0, 0), (0, FRAME_GAP))) for p in parts], -1)
-    pitch = np.concatenate([np.pad(h, (0, FRAME_GAP)) for h in hertz])
-    rows = np.concatenate([np.pad(n, (0, FRAME_GAP)) for n in noise])
+    missing = len(layout.frame_taps) - sum(COUNTS) - 3 * FRAME_GAP
+    gaps = (FRAME_GAP, FRAME_GAP, FRAME_GAP + missing)
+    behind = [(0, gap) for gap in gaps]
+    stream = np.concatenate(
+        [np.pad(p, ((0, 0), (0, 0), gap)) for p, gap in zip(parts, behind, strict=True)], -1
+    )
+    pitch = np.concatenate([np.pad(h, gap) for h, gap in zip(hertz, behind, strict=True)])
+    rows = np.concatenate([np.pad(n, gap) for n, gap in zip(noise, behind, strict=True)])
     ordered = torch.from_numpy(stream.transpose(2, 0, 1)[:, list(PARTS)].copy())
 
     voice = HibariModel.__new__(HibariModel)

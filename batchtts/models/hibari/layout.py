@@ -6,6 +6,9 @@ is known there, so a GPU never waits for it again.
 A stream holds sequences end to end, each followed by a gap of zero rows that is at least as wide
 as one convolution reaches. At 80 Hz the gap of three rows also holds the reflections that the
 short-time Fourier transform wants at both ends (see signal.py).
+
+The lengths of streams are multiples of a step: oneDNN prepares every product anew for a number of
+rows that it has not seen lately, which took a quarter of the time while lengths were arbitrary.
 """
 
 from collections.abc import Sequence
@@ -17,48 +20,108 @@ from numpy.typing import NDArray
 
 Indices = NDArray[np.int64]
 
+TEXT_GAP = 2
+"""Rows, one per id: five taps."""
+TEXT_STEP = 16
 PROSODY_GAP = 24
 """Rows at 40 Hz: seven taps, dilation eight."""
-PROSODY_STEP = 8
-"""The prosody stream's length is a multiple of the largest dilation."""
+PROSODY_STEP = 32
+"""Also a multiple of the largest dilation."""
 FRAME_GAP = 3
 """Rows at 80 Hz: seven taps."""
+FRAME_STEP = 32
 TAPS = 7
 GROUP_WASTE = 32
-"""Padded ids that cost as much as one more call of the text encoders."""
+"""Padded ids that cost as much as one more call of the attention."""
 
 
-def text_groups(lengths: Sequence[int], limit: int) -> list[list[int]]:
-    """Positions of sequences to encode together, longest first, padded to the first of each group.
+def runs(lengths: Sequence[int], gap: int, limit: int) -> list[list[int]]:
+    """Consecutive sequences for one stream: at most `limit` rows, gaps included, or a single one.
 
     Args:
-        lengths: ids of each sequence.
-        limit: most padded ids in a group of several.
+        lengths: rows of each sequence.
+        gap: rows behind each sequence.
+        limit: most rows of a stream.
     """
+    result: list[list[int]] = []
+    total = 0
+    for position, length in enumerate(lengths):
+        if not result or total + length + gap > limit:
+            result.append([])
+            total = 0
+        result[-1].append(position)
+        total += length + gap
+    return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Sequences of like length that attend in one call, padded to the longest."""
+
+    shape: tuple[int, int]
+    """Sequences, and rows of the longest."""
+    mask: NDArray[np.bool_] | None
+    """True on rows of a sequence, in this shape; None where nothing is padded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextLayout:
+    """A packed stream of ids, and its sequences side by side for the attention."""
+
+    ids: NDArray[np.int64]
+    """[N] of the stream, 0 in the gaps."""
+    gaps: Indices
+    """Rows that belong to no sequence."""
+    starts: Indices
+    """[S] first row of each sequence."""
+    groups: list[Group]
+    padded: Indices
+    """[P] row of the stream of each place of all groups, end to end; a gap's where padded."""
+    places: Indices
+    """[N] place in `padded` of each row; meaningless in the gaps."""
+
+
+def make_text_layout(sequences: Sequence[bytes]) -> TextLayout:
+    """Lay ids end to end."""
+    lengths = np.array([len(ids) for ids in sequences])
+    starts = _starts(lengths, TEXT_GAP)
+    ids = [np.frombuffer(sequence, np.uint8).astype(np.int64) for sequence in sequences]
+    stream, gaps = _to_step(
+        _with_gaps(ids, TEXT_GAP, 0), _gaps(starts + lengths, TEXT_GAP), 0, TEXT_STEP
+    )
+    groups, padded = [], []
+    places = np.zeros(len(stream), np.int64)
+    total = 0
+    for members in text_groups(lengths.tolist()):
+        longest = lengths[members[0]]
+        inside = np.arange(longest) < lengths[members][:, None]
+        rows = np.where(inside, starts[members][:, None] + np.arange(longest), gaps[0])
+        places[rows[inside]] = total + np.flatnonzero(inside)
+        groups.append(Group(shape=inside.shape, mask=None if inside.all() else inside))
+        padded.append(rows.reshape(-1))
+        total += inside.size
+    return TextLayout(
+        ids=stream,
+        gaps=gaps,
+        starts=starts,
+        groups=groups,
+        padded=np.concatenate(padded),
+        places=places,
+    )
+
+
+def text_groups(lengths: Sequence[int]) -> list[list[int]]:
+    """Positions of sequences of like length, longest first in each group."""
     groups: list[list[int]] = []
     longest = waste = 0
     for position in sorted(range(len(lengths)), key=lambda p: -lengths[p]):
         padding = longest - lengths[position]
-        full = groups and (len(groups[-1]) + 1) * longest > limit
-        if not groups or full or waste + padding > GROUP_WASTE:
+        if not groups or waste + padding > GROUP_WASTE:
             groups.append([])
             longest, waste, padding = lengths[position], 0, 0
         waste += padding
         groups[-1].append(position)
     return groups
-
-
-def runs(frames: Sequence[int], limit: int) -> list[list[int]]:
-    """Consecutive sequences to decode together: at most `limit` frames, or a single sequence."""
-    result: list[list[int]] = []
-    total = 0
-    for position, count in enumerate(frames):
-        if not result or total + count > limit:
-            result.append([])
-            total = 0
-        result[-1].append(position)
-        total += count
-    return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,17 +156,27 @@ def make_layout(rows: Sequence[Indices], durations: Sequence[Indices], zero_row:
     counts = 2 * ticks
     starts, prosody_starts = _starts(counts, FRAME_GAP), _starts(ticks, PROSODY_GAP)
     spoken = [np.repeat(r, d) for r, d in zip(rows, durations, strict=True)]
-    prosody_rows = _with_gaps(spoken, PROSODY_GAP, zero_row)
-    missing = -len(prosody_rows) % PROSODY_STEP
-    rest = np.arange(missing) + len(prosody_rows)
-    frame_rows = _with_gaps([np.repeat(s, 2) for s in spoken], FRAME_GAP, zero_row)
-    prosody = [(2 * s + np.arange(n)) for s, n in zip(prosody_starts, counts, strict=True)]
+    prosody_rows, prosody_gaps = _to_step(
+        _with_gaps(spoken, PROSODY_GAP, zero_row),
+        _gaps(prosody_starts + ticks, PROSODY_GAP),
+        zero_row,
+        PROSODY_STEP,
+    )
+    frame_rows, frame_gaps = _to_step(
+        _with_gaps([np.repeat(s, 2) for s in spoken], FRAME_GAP, zero_row),
+        _gaps(starts + counts, FRAME_GAP),
+        zero_row,
+        FRAME_STEP,
+    )
+    frame_prosody = np.zeros(len(frame_rows), np.int64)
+    for start, prosody_start, count in zip(starts, prosody_starts, counts, strict=True):
+        frame_prosody[start : start + count] = 2 * prosody_start + np.arange(count)
     return Layout(
-        prosody_rows=np.pad(prosody_rows, (0, missing), constant_values=zero_row),
-        prosody_gaps=np.concatenate([_gaps(prosody_starts + ticks, PROSODY_GAP), rest]),
+        prosody_rows=prosody_rows,
+        prosody_gaps=prosody_gaps,
         frame_taps=_taps(frame_rows, zero_row),
-        frame_gaps=_gaps(starts + counts, FRAME_GAP),
-        frame_prosody=_with_gaps(prosody, FRAME_GAP, 0),
+        frame_gaps=frame_gaps,
+        frame_prosody=frame_prosody,
         starts=starts,
         counts=counts,
     )
@@ -124,6 +197,13 @@ def _starts(counts: Indices, gap: int) -> Indices:
 def _gaps(ends: Indices, gap: int) -> Indices:
     """All rows of the gaps that begin at `ends`."""
     return (ends[:, None] + np.arange(gap)).reshape(-1)
+
+
+def _to_step(rows: Indices, gaps: Indices, filler: int, step: int) -> tuple[Indices, Indices]:
+    """Lengthen a stream and its last gap to a multiple of `step`."""
+    missing = -len(rows) % step
+    rest = np.arange(missing) + len(rows)
+    return np.pad(rows, (0, missing), constant_values=filler), np.concatenate([gaps, rest])
 
 
 def _with_gaps(pieces: Sequence[Indices], gap: int, filler: int) -> Indices:

@@ -8,12 +8,22 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from batchtts.models.base import Audio, Features
 from batchtts.models.hibari.features import MAX_SIZE, Spoken, make_dummy
-from batchtts.models.hibari.layout import Indices, Layout, make_layout, runs, text_groups
-from batchtts.models.hibari.network import HALO, Network
+from batchtts.models.hibari.layout import (
+    FRAME_GAP,
+    FRAME_STEP,
+    TEXT_GAP,
+    Indices,
+    Layout,
+    make_layout,
+    make_text_layout,
+    runs,
+)
+from batchtts.models.hibari.network import HALO, Network, Text
 from batchtts.models.hibari.signal import EDGE, FFT, HOP, SAMPLE_RATE, Signal, noise_rows
 from batchtts.models.hibari.weights import read_weights
 from batchtts.models.transfer import download, upload
@@ -27,7 +37,7 @@ class Sizes:
     """How much is worked on at once: a matter of speed and memory alone."""
 
     ids: int
-    """Padded ids in one call of the text encoders."""
+    """Ids in one call of the text encoders."""
     frames: int
     """Frames in one call of the decoder."""
     spectrum: int
@@ -39,6 +49,8 @@ CPU_SIZES = Sizes(ids=1600, frames=1024, spectrum=128)
 GPU_SIZES = Sizes(ids=65_536, frames=65_536, spectrum=16_384)
 SMALL_SIZES = Sizes(ids=MAX_SIZE, frames=2048, spectrum=512)
 """For an utterance that does not fit alone."""
+MARGIN = -(-HALO // FRAME_STEP) * FRAME_STEP
+"""Frames on each side of a window of the decoder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,39 +130,51 @@ class HibariModel:
             encoded = self._encode(sentences, sizes)
             frames = [2 * int(durations.sum()) for durations in encoded.durations]
             sound = torch.cat(
-                [self._speak(sentences, encoded, run, sizes) for run in runs(frames, sizes.frames)]
+                [
+                    self._speak(sentences, encoded, run, sizes)
+                    for run in runs(frames, FRAME_GAP, sizes.frames)
+                ]
             )
             bounds = np.cumsum([0, *(len(data.sentences) for data in spoken)])
             samples = [HOP * sum(frames[a:b]) for a, b in pairwise(bounds)]
             return download(sound.view(-1), samples, pcm16)
 
     def _encode(self, sentences: Sequence[Sentence], sizes: Sizes) -> Encoded:
-        """Run the text encoders over groups of like length, and fetch all durations at once."""
+        """Run the text encoders, and fetch all durations at once."""
         lengths = [len(sentence.ids) for sentence in sentences]
-        rows: list[Indices] = [np.empty(0, np.int64)] * len(sentences)
-        text, prosody, durations = [], [], []
+        rows: list[Indices] = []
+        encoded, prosody, durations = [], [], []
         begin = 1
-        for group in text_groups(lengths, sizes.ids):
-            members = [sentences[i] for i in group]
-            longest = len(members[0].ids)
-            ids = np.array([list(s.ids.ljust(longest, b"\0")) for s in members])
-            used = np.arange(longest) < np.array([lengths[i] for i in group])[:, None]
-            speed = np.array([[s.speed] for s in members], np.float32)
-            ids_there, mask = upload(ids, self._device), upload(used, self._device)
-            text.append(self._network.text(ids_there, mask).flatten(0, 1))
-            spoken = self._network.prosody_text(ids_there, mask)
-            prosody.append(spoken.flatten(0, 1))
-            durations.append(self._network.durations(spoken, upload(speed, self._device)).flatten())
-            for place, i in enumerate(group):
-                rows[i] = begin + place * longest + np.arange(lengths[i])
-            begin += ids.size
+        for run in runs(lengths, TEXT_GAP, sizes.ids):
+            layout = make_text_layout([sentences[i].ids for i in run])
+            speed = np.ones(len(layout.ids), np.float32)
+            for i, start in zip(run, layout.starts.tolist(), strict=True):
+                speed[start : start + lengths[i]] = sentences[i].speed
+                rows.append(begin + start + np.arange(lengths[i]))
+            begin += len(layout.ids)
+            text = Text(
+                ids=upload(layout.ids, self._device),
+                gaps=upload(layout.gaps, self._device),
+                shapes=[group.shape for group in layout.groups],
+                masks=[self._mask(group.mask) for group in layout.groups],
+                padded=upload(layout.padded, self._device),
+                places=upload(layout.places, self._device),
+            )
+            encoded.append(self._network.text(text))
+            spoken = self._network.prosody_text(text)
+            prosody.append(spoken)
+            durations.append(self._network.durations(spoken, upload(speed, self._device)))
         ticks = torch.cat(durations).cpu().numpy()
         return Encoded(
-            products=self._network.to_decoder(_with_zero_row(text)),
+            products=self._network.to_decoder(_with_zero_row(encoded)),
             prosody=_with_zero_row([self._network.to_prosody(rows) for rows in prosody]),
             rows=rows,
             durations=[ticks[r - 1] for r in rows],
         )
+
+    def _mask(self, mask: NDArray[np.bool_] | None) -> Tensor | None:
+        """[B, 1, 1, L] True on keys."""
+        return None if mask is None else upload(mask[:, None, None, :], self._device)
 
     def _speak(
         self, sentences: Sequence[Sentence], encoded: Encoded, run: Sequence[int], sizes: Sizes
@@ -187,7 +211,7 @@ class HibariModel:
         loudness = torch.stack([torch.log1p(pitch.relu()) / 5, energy], 1)
         total, pieces = len(taps), []
         for begin in range(0, total, limit):
-            low, high = max(begin - HALO, 0), min(begin + limit + HALO, total)
+            low, high = max(begin - MARGIN, 0), min(begin + limit + MARGIN, total)
             gaps = upload(_within(layout.frame_gaps, low, high), self._device)
             decoded = self._network.decode(products, taps[low:high], loudness[low:high], gaps)
             pieces.append(decoded[begin - low : begin - low + limit])

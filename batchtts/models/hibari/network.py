@@ -1,12 +1,13 @@
 """The network of hibari: text encoders, durations, prosody, decoder and spectral head.
 
-All tensors are channels-last. B sequences of L ids in the text encoders; afterwards everything is
-one packed stream [1, N, C] with gaps of zero rows between sequences (see layout.py), so that a
-batch is as cheap as the sum of its sequences. Constant factors are folded into the weights:
+All tensors are channels-last. Everything is one packed stream [1, N, C] with gaps of zero rows
+between sequences (see layout.py), so that a batch is as cheap as the sum of its sequences; only
+for the attention sequences of like length stand side by side. Constant factors are folded into the weights:
 LayerNorm's affine into the linear layer behind it, the layer scale gamma into the second one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -139,8 +140,20 @@ def _linear(p: Parameters, name: str, dtype: torch.dtype = torch.float32) -> Lin
     return Linear(p[f"{name}.weight"], p[f"{name}.bias"], dtype)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """A stream of ids on the device; see `layout.TextLayout`."""
+
+    ids: Tensor
+    gaps: Tensor
+    shapes: Sequence[tuple[int, int]]
+    masks: Sequence[Tensor | None]
+    padded: Tensor
+    places: Tensor
+
+
 class TextEncoder:
-    """Ids [B, L] -> rows [B, L, C]: two blocks, then one transformer layer used `loops` times."""
+    """A stream of ids -> rows: two blocks, then one transformer layer used `loops` times."""
 
     HEADS = 2
 
@@ -166,24 +179,29 @@ class TextEncoder:
         self.reduce = _linear(p, f"{name}.attn.linear2", dtype)
         self.norm = (p[f"{name}.norm.weight"], p[f"{name}.norm.bias"])
 
-    def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Encode; `mask` [B, L] is True on real ids. Rows beyond a sequence come out as zeros."""
-        keep = mask.unsqueeze(-1)
-        x = fn.embedding(ids, self.embedding) * keep
+    def __call__(self, text: Text) -> Tensor:
+        """Encode: [N, C], zero in the gaps."""
+        x = fn.embedding(text.ids, self.embedding).unsqueeze(0).index_fill_(1, text.gaps, 0)
         for block in self.blocks:
-            x = block(x) * keep
-        keys = mask[:, None, None, :]
+            x = block(x).index_fill_(1, text.gaps, 0)
+        x = x[0]
         for _ in range(self.loops):
-            x = x + self.out(self._attend(fn.layer_norm(x, x.shape[-1:]), keys))
-            x = x + self.reduce(self.expand(fn.layer_norm(x, x.shape[-1:])))
-        return fn.layer_norm(x, x.shape[-1:], *self.norm) * keep
+            x += self.out(self._attend(fn.layer_norm(x, x.shape[-1:]), text))
+            x += self.reduce(self.expand(fn.layer_norm(x, x.shape[-1:])))
+        return fn.layer_norm(x, x.shape[-1:], *self.norm).index_fill_(0, text.gaps, 0)
 
-    def _attend(self, x: Tensor, keys: Tensor) -> Tensor:
-        batch, length, size = x.shape
-        qkv = self.qkv(x).view(batch, length, 3, self.HEADS, size // self.HEADS)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4)
-        y = fn.scaled_dot_product_attention(q, k, v, attn_mask=keys)
-        return y.transpose(1, 2).flatten(2)
+    def _attend(self, x: Tensor, text: Text) -> Tensor:
+        width = x.shape[-1] // self.HEADS
+        side_by_side = self.qkv(x).index_select(0, text.padded)
+        attended = []
+        sizes = [batch * length for batch, length in text.shapes]
+        for group, shape, mask in zip(
+            torch.split(side_by_side, sizes), text.shapes, text.masks, strict=True
+        ):
+            q, k, v = group.view(*shape, 3, self.HEADS, width).permute(2, 0, 3, 1, 4)
+            y = fn.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+            attended.append(y.transpose(1, 2).reshape(-1, x.shape[-1]))
+        return torch.cat(attended).index_select(0, text.places)
 
 
 class Network:
@@ -192,7 +210,7 @@ class Network:
     def __init__(self, p: Parameters, dtype: torch.dtype) -> None:
         self.text = TextEncoder(p, "m.text", loops=4, dtype=dtype)
         self.prosody_text = TextEncoder(p, "pn.text", loops=6)
-        self._duration = (p["pn.dur.0.weight"], p["pn.dur.0.bias"])
+        self._duration = Linear(p["pn.dur.0.weight"].flatten(1), p["pn.dur.0.bias"], gelu=True)
         self._log_duration = Linear(p["pn.dur.2.weight"].squeeze(-1), p["pn.dur.2.bias"])
         self._to_prosody = Linear(p["pn.pro_in.weight"].squeeze(-1), p["pn.pro_in.bias"])
         self._prosody = [
@@ -209,15 +227,14 @@ class Network:
         """Frames of 25 ms per id, at least one.
 
         Args:
-            rows: [B, L, 192] of the prosody's text encoder, zero beyond each sequence.
-            speed: [B, 1], 2.0 is twice as fast.
+            rows: [N, 192] of the prosody's text encoder, zero in the gaps.
+            speed: [N], 2.0 is twice as fast.
 
         Returns:
-            [B, L] int64; what stands beyond a sequence is meaningless.
+            [N] int64; what stands in the gaps is meaningless.
         """
-        weight, bias = self._duration
-        y = fn.gelu(fn.conv1d(rows.transpose(1, 2), weight, bias, padding=1))
-        log = self._log_duration(y.transpose(1, 2)).squeeze(-1)
+        around = fn.pad(rows, (0, 0, 1, 1)).unfold(0, 3, 1).flatten(1)
+        log = self._log_duration(self._duration(around)).squeeze(-1)
         return torch.clamp(torch.round((torch.exp(log) - 1) / speed), min=1).long()
 
     def to_prosody(self, rows: Tensor) -> Tensor:

@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-
-from batchtts.models.hibari.layout import FRAME_GAP
+from torch.nn import functional as fn
 
 SAMPLE_RATE = 24_000
 HOP = 300
@@ -63,7 +62,7 @@ class Signal:
         hertz = self._interpolate(pitch, starts, starts + counts - 1)
         voiced = hertz > VOICED_HZ
         hertz.clamp_(min=VOICED_HZ)
-        angle = self._phase(hertz, starts, counts)
+        angle = self._phase(hertz, starts)
         harmonics = hertz.reciprocal_().mul_(HIGHEST_HARMONIC_HZ).floor_().add_(0.5)
         below = torch.sin(angle * 0.5).mul_(2)
         flat = below.abs() <= 2e-3
@@ -86,12 +85,12 @@ class Signal:
         return hertz
 
     @staticmethod
-    def _phase(hertz: Tensor, starts: Tensor, counts: Tensor) -> Tensor:
+    def _phase(hertz: Tensor, starts: Tensor) -> Tensor:
         """Angle of the fundamental in [0, 2 pi), counted from each sequence's start."""
         cycles = torch.cumsum(hertz, 1, dtype=torch.float64)
         ends = torch.cumsum(cycles[:, -1], 0)
         begins = ends - cycles[:, -1]
-        spans = counts + FRAME_GAP
+        spans = fn.pad(starts[1:], (0, 1), value=len(hertz)) - starts
         origin = torch.repeat_interleave(begins[starts], spans, output_size=len(hertz))
         cycles += (begins - origin)[:, None]
         return cycles.div_(SAMPLE_RATE).frac_().mul_(2 * torch.pi).float()
