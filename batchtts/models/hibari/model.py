@@ -44,7 +44,7 @@ class Sizes:
     """Frames in one call of the head and the Fourier transforms."""
 
 
-CPU_SIZES = Sizes(ids=1600, frames=1024, spectrum=128)
+CPU_SIZES = Sizes(ids=1600, frames=2048, spectrum=128)
 """What stays in the caches of a core."""
 GPU_SIZES = Sizes(ids=65_536, frames=65_536, spectrum=16_384)
 SMALL_SIZES = Sizes(ids=MAX_SIZE, frames=2048, spectrum=512)
