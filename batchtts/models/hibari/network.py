@@ -2,8 +2,8 @@
 
 All tensors are channels-last. Everything is one packed stream [1, N, C] with gaps of zero rows
 between sequences (see layout.py), so that a batch is as cheap as the sum of its sequences; only
-for the attention sequences of like length stand side by side. Constant factors are folded into the weights:
-LayerNorm's affine into the linear layer behind it, the layer scale gamma into the second one.
+for the attention sequences of like length stand side by side. The layer scale gamma is folded into
+the linear layer before it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -116,7 +116,8 @@ class Block:
         self, p: Parameters, name: str, dilation: int = 1, dtype: torch.dtype = torch.float32
     ) -> None:
         self.depthwise = Depthwise(p, f"{name}.dw", dilation)
-        self.expand = _after_norm(p, f"{name}.norm", f"{name}.pw1", dtype, gelu=True)
+        self.norm = Norm(p, f"{name}.norm")
+        self.expand = _linear(p, f"{name}.pw1", dtype, gelu=True)
         gamma = p[f"{name}.gamma"]
         self.reduce = Linear(
             p[f"{name}.pw2.weight"] * gamma[:, None], p[f"{name}.pw2.bias"] * gamma, dtype
@@ -124,20 +125,27 @@ class Block:
 
     def __call__(self, x: Tensor) -> Tensor:
         """[B, T, C] -> [B, T, C]."""
-        y = fn.layer_norm(self.depthwise(x), x.shape[-1:])
-        return x.add_(self.reduce(self.expand(y)))
+        return x.add_(self.reduce(self.expand(self.norm(self.depthwise(x)))))
 
 
-def _after_norm(
-    p: Parameters, norm: str, linear: str, dtype: torch.dtype = torch.float32, *, gelu: bool = False
+class Norm:
+    """LayerNorm over the channels.
+
+    Its affine part stays with it: without one, torch's CPU kernel takes twice as long.
+    """
+
+    def __init__(self, p: Parameters, name: str) -> None:
+        self.weight, self.bias = p[f"{name}.weight"], p[f"{name}.bias"]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """[..., C] -> [..., C]."""
+        return fn.layer_norm(x, self.weight.shape, self.weight, self.bias)
+
+
+def _linear(
+    p: Parameters, name: str, dtype: torch.dtype = torch.float32, *, gelu: bool = False
 ) -> Linear:
-    """A linear layer that takes in the affine part of the LayerNorm before it."""
-    weight, bias = p[f"{linear}.weight"], p[f"{linear}.bias"]
-    return Linear(weight * p[f"{norm}.weight"], bias + weight @ p[f"{norm}.bias"], dtype, gelu=gelu)
-
-
-def _linear(p: Parameters, name: str, dtype: torch.dtype = torch.float32) -> Linear:
-    return Linear(p[f"{name}.weight"], p[f"{name}.bias"], dtype)
+    return Linear(p[f"{name}.weight"], p[f"{name}.bias"], dtype, gelu=gelu)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,20 +172,13 @@ class TextEncoder:
         self.blocks = [Block(p, f"{name}.convs.{i}", dtype=dtype) for i in range(2)]
         self.loops = loops
         attention = f"{name}.attn.self_attn"
-        self.qkv = _after_norm(
-            {
-                **p,
-                "qkv.weight": p[f"{attention}.in_proj_weight"],
-                "qkv.bias": p[f"{attention}.in_proj_bias"],
-            },
-            f"{name}.attn.norm1",
-            "qkv",
-            dtype,
-        )
+        self.norm1 = Norm(p, f"{name}.attn.norm1")
+        self.qkv = Linear(p[f"{attention}.in_proj_weight"], p[f"{attention}.in_proj_bias"], dtype)
         self.out = _linear(p, f"{attention}.out_proj", dtype)
-        self.expand = _after_norm(p, f"{name}.attn.norm2", f"{name}.attn.linear1", dtype, gelu=True)
+        self.norm2 = Norm(p, f"{name}.attn.norm2")
+        self.expand = _linear(p, f"{name}.attn.linear1", dtype, gelu=True)
         self.reduce = _linear(p, f"{name}.attn.linear2", dtype)
-        self.norm = (p[f"{name}.norm.weight"], p[f"{name}.norm.bias"])
+        self.norm = Norm(p, f"{name}.norm")
 
     def __call__(self, text: Text) -> Tensor:
         """Encode: [N, C], zero in the gaps."""
@@ -186,9 +187,9 @@ class TextEncoder:
             x = block(x).index_fill_(1, text.gaps, 0)
         x = x[0]
         for _ in range(self.loops):
-            x += self.out(self._attend(fn.layer_norm(x, x.shape[-1:]), text))
-            x += self.reduce(self.expand(fn.layer_norm(x, x.shape[-1:])))
-        return fn.layer_norm(x, x.shape[-1:], *self.norm).index_fill_(0, text.gaps, 0)
+            x += self.out(self._attend(self.norm1(x), text))
+            x += self.reduce(self.expand(self.norm2(x)))
+        return self.norm(x).index_fill_(0, text.gaps, 0)
 
     def _attend(self, x: Tensor, text: Text) -> Tensor:
         width = x.shape[-1] // self.HEADS
@@ -221,6 +222,7 @@ class Network:
         self._taps = taps[:, :TEXT].permute(2, 0, 1).flatten(0, 1)
         self._decoder_in = Linear(taps[:, TEXT:].flatten(1), p["m.dec_in.bias"])
         self._decoder = [Block(p, f"m.dec.{i}", dtype=dtype) for i in range(DECODER_BLOCKS)]
+        self._decoder_norm = Norm(p, "m.dec_norm")
         self._head = Linear(*_padded_head(p), dtype=dtype)
 
     def durations(self, rows: Tensor, speed: Tensor) -> Tensor:
@@ -286,14 +288,13 @@ class Network:
 
     def spectrum(self, rows: Tensor) -> Tensor:
         """Decoded rows [N, 256] -> spectral parts [N, 5, 601] in fp32, in the order of PARTS."""
-        parts = self._head(fn.layer_norm(rows, rows.shape[-1:])).float()
+        parts = self._head(self._decoder_norm(rows)).float()
         return parts.view(-1, len(PARTS), PADDED_BINS)[..., :BINS]
 
 
 def _padded_head(p: Parameters) -> tuple[Tensor, Tensor]:
-    """Weight [5 * 608, 256] and bias of the head, with the decoder's last norm folded in."""
-    head = _after_norm(p, "m.dec_norm", "m.head")
+    """Weight [5 * 608, 256] and bias of the head."""
     missing, order = PADDED_BINS - BINS, list(PARTS)
-    weight = fn.pad(head.weight.view(len(PARTS), BINS, -1)[order], (0, 0, 0, missing))
-    bias = fn.pad(head.bias.view(len(PARTS), BINS)[order], (0, missing))
+    weight = fn.pad(p["m.head.weight"].view(len(PARTS), BINS, -1)[order], (0, 0, 0, missing))
+    bias = fn.pad(p["m.head.bias"].view(len(PARTS), BINS)[order], (0, missing))
     return weight.flatten(0, 1), bias.flatten()
