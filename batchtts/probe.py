@@ -27,7 +27,8 @@ TIME_BOX_SECONDS = 30.0
 TIME_BOX_SHARE = 0.03
 """Most time of a measurement: the smaller of the two, the second as a share of the job."""
 STRETCH = 1.25
-"""What was measured holds for texts up to so many times the longest one then."""
+"""What was measured holds for texts up to so many times the longest one then, and for jobs up to
+so many times the one whose share of time it had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +74,8 @@ class Measured:
     """Coefficients of `MemoryFit`."""
     fragmentation: float
     """Bytes held per byte in use; 0.0 where memory was not measured."""
-    worth_keeping: bool
-    """A longer time box, as a larger job would give, would find nothing else."""
+    job_size: int | None
+    """The job that its time was a share of, when that cut it short; None: it holds for any job."""
     notes: tuple[str, ...]
 
     @classmethod
@@ -129,7 +130,8 @@ def find_limit(
     kind = "memory" if batch.probe == "memory" else "batch"
     file = key.file(cache_folder, identity, kind) if cache_folder else None
     with probe_cache.alone(file):
-        kept = None if batch.probe == "force" else _read(file, choose_longest(samples).size)
+        longest = choose_longest(samples).size
+        kept = None if batch.probe == "force" else _read(file, longest, job_size)
         if kept is None and job_size is not None and job_size < LEAST_BATCHES * default:
             return _unmeasured(batch, default, "the job is too small for a measurement to pay")
         if kept is None:
@@ -137,7 +139,7 @@ def find_limit(
         measured = kept or _measure(
             model, more() if more else samples, batch, meter, clock, job_size
         )
-        if kept is None and measured.worth_keeping:
+        if kept is None:
             probe_cache.write(file, asdict(measured))
     memory = _memory_fit(measured, batch.margin, meter.capacity())
     max_cost = _max_cost(measured, batch, default)
@@ -186,18 +188,22 @@ def _measure(
         linear=fit.linear if fit else 0.0,
         quadratic=fit.quadratic if fit else 0.0,
         fragmentation=runs.fragmentation() if fit else 0.0,
-        worth_keeping=runs.complete or share >= TIME_BOX_SECONDS,
+        job_size=None if runs.complete or share >= TIME_BOX_SECONDS else job_size,
         notes=tuple(runs.notes),
     )
 
 
-def _read(file: Path | None, longest: int) -> Measured | None:
-    """What was kept, where it holds for texts of this length."""
+def _read(file: Path | None, longest: int, job_size: int | None) -> Measured | None:
+    """What was kept, where it holds for texts of this length and for a job of this size."""
     try:
         kept = Measured.from_dict(probe_cache.read(file) or {})
     except (KeyError, TypeError):
         return None
-    return kept if longest <= STRETCH * kept.longest else None
+    if longest > STRETCH * kept.longest:
+        return None
+    if kept.job_size is not None and (job_size is None or job_size > STRETCH * kept.job_size):
+        return None  # with more time it would find more
+    return kept
 
 
 def _memory_fit(measured: Measured, margin: float, capacity: float) -> MemoryFit | None:

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 log = logging.getLogger(__name__)
 
-SCHEMA = 1
+SCHEMA = 2
 """Counted up when what is measured, or what it is called, changes."""
 WAIT_SECONDS = 120.0
 """How long a twin worker waits for the one that measures; then it measures too."""

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import median
 
 from batchtts.batching import OutOfMemory, cost, run_or_free
 from batchtts.data import BatchLimit, MemoryFit
@@ -40,7 +39,7 @@ class Runs:
         self.points: list[Point] = []
         self.notes: list[str] = []
         self.complete = True
-        """Whether nothing was cut short: only then is the result worth keeping."""
+        """Whether nothing was cut short."""
         self.capacity = meter.capacity()
         self._model, self._meter, self._clock = model, meter, clock
         self._margin, self._max_items = margin, max_items
@@ -138,7 +137,10 @@ class Runs:
         return fit_points(self.points, budget)
 
     def _run(self, stage: str, batch: Sequence[Features], timed: int = 0) -> Point:
-        """Speak a batch once, then so many times more for the time."""
+        """Speak a batch once, then so many times more for the time.
+
+        The shortest counts: what else a machine does can only add to it.
+        """
         ragged = self._model.ragged
         sizes = [features.size for features in batch]
         self._meter.reset()
@@ -159,7 +161,7 @@ class Runs:
             longest=max(sizes),
             cost=cost(sizes, ragged),
             squares=sum(n * n for n in sizes) if ragged else len(sizes) * max(sizes) ** 2,
-            seconds=median(seconds[1:] or seconds),
+            seconds=min(seconds[1:] or seconds),
             audio_seconds=0.0 if oom else samples / self._model.sample_rate,
             peak=self.capacity if oom else self._meter.peak(),
             reserved=self._meter.reserved(),

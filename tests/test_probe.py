@@ -188,13 +188,15 @@ def test_a_tiny_job_is_not_measured(tmp_path: Path) -> None:
     assert result.limit.max_cost == 600
 
 
-def test_the_time_box_is_a_small_share_of_the_job(tmp_path: Path) -> None:
+def test_a_small_share_of_the_job_is_measured_and_holds_for_one_like_it(tmp_path: Path) -> None:
     device = Device(fixed_seconds=0.05, unit_seconds=0.001)
     job = 100_000
     result = probe(device, [100] * 50, tmp_path, job_size=job)
     assert device.seconds < 0.04 * job * (0.05 + 0.1) / 100
     assert any("time box" in note for note in result.notes)
-    assert list(tmp_path.glob("*.json")) == []
+    assert probe(device, [100] * 50, tmp_path, job_size=job + job // 5).from_cache
+    assert not probe(device, [100] * 50, tmp_path, job_size=2 * job).from_cache
+    assert not probe(device, [100] * 50, tmp_path).from_cache
 
 
 def test_what_the_full_time_box_cut_short_is_kept(tmp_path: Path) -> None:
