@@ -68,6 +68,8 @@ class Measured:
     verified: int
     """Most of the longest text that were seen to fit."""
     knee: Point | None
+    growing: bool
+    """The time ended before the knee: it lies higher."""
     base: float
     linear: float
     quadratic: float
@@ -184,6 +186,7 @@ def _measure(
         longest=runs.longest,
         verified=runs.verified(),
         knee=knee,
+        growing=runs.growing,
         base=fit.base if fit else 0.0,
         linear=fit.linear if fit else 0.0,
         quadratic=fit.quadratic if fit else 0.0,
@@ -220,7 +223,7 @@ def _memory_fit(measured: Measured, margin: float, capacity: float) -> MemoryFit
 
 def _max_cost(measured: Measured, batch: BatchConfig, default: int) -> int:
     if measured.knee:
-        return measured.knee.cost
+        return max(measured.knee.cost, default if measured.growing else 0)
     if batch.probe == "memory" and measured.verified:
         return measured.verified * measured.longest
     return default
@@ -244,9 +247,11 @@ def _choice(measured: Measured, limit: BatchLimit, memory_limit: int | None) -> 
     knee = measured.knee
     if knee is None and limit.max_cost == measured.verified * measured.longest:
         return f"batches of up to {measured.verified} of the longest text, as the memory allows"
+    about = f"batches of about {DEFAULT_KNEE_SECONDS:.0f} s of audio"
     if knee is None:
-        about = f"batches of about {DEFAULT_KNEE_SECONDS:.0f} s of audio"
         return f"{about}: the knee could not be measured{memory}"
+    if measured.growing and limit.max_cost != knee.cost:
+        return f"{about}: in the time for measuring, {knee.items} texts were not enough{memory}"
     first = next(point for point in measured.points if point.stage == "knee")
     gain = knee.speed / first.speed
     return (

@@ -40,6 +40,8 @@ class Runs:
         self.notes: list[str] = []
         self.complete = True
         """Whether nothing was cut short."""
+        self.growing = False
+        """Whether the time ended while larger batches were still faster."""
         self.capacity = meter.capacity()
         self._model, self._meter, self._clock = model, meter, clock
         self._margin, self._max_items = margin, max_items
@@ -91,7 +93,10 @@ class Runs:
         while poor < 2:
             num = min(num, self._allowed(num))
             batch = self._typical_batch(num)
-            if num <= done or not self._has_time(batch, 1 + TIMED_RUNS):
+            if num <= done:
+                break
+            if not self._has_time(batch, 1 + TIMED_RUNS):
+                self.growing = poor == 0
                 break
             point = self._run("knee", batch, timed=TIMED_RUNS)
             poor = poor + 1 if point.speed < best * GAIN else 0

@@ -199,6 +199,16 @@ def test_a_small_share_of_the_job_is_measured_and_holds_for_one_like_it(tmp_path
     assert not probe(device, [100] * 50, tmp_path).from_cache
 
 
+def test_a_knee_beyond_the_time_box_is_not_taken_for_a_small_one(tmp_path: Path) -> None:
+    device = Device(fixed_seconds=0.05, unit_seconds=0.0001)
+    result = probe(device, [100] * 50, tmp_path, job_size=20_000)
+    assert result.knee is not None
+    assert result.knee.cost < 600
+    assert result.limit.max_cost == 600
+    assert "were not enough" in result.choice
+    assert probe(device, [100] * 50, tmp_path, job_size=20_000).limit == result.limit
+
+
 def test_what_the_full_time_box_cut_short_is_kept(tmp_path: Path) -> None:
     """A slow device shall not be measured again and again."""
     slow = Device(fixed_seconds=1.0, unit_seconds=0.02, exact=False)
