@@ -68,8 +68,8 @@ class Measured:
     verified: int
     """Most of the longest text that were seen to fit."""
     knee: Point | None
-    growing: bool
-    """The time ended before the knee: it lies higher."""
+    cut_short: bool
+    """The time ended first: the knee may lie higher."""
     base: float
     linear: float
     quadratic: float
@@ -186,7 +186,7 @@ def _measure(
         longest=runs.longest,
         verified=runs.verified(),
         knee=knee,
-        growing=runs.growing,
+        cut_short=runs.cut_short,
         base=fit.base if fit else 0.0,
         linear=fit.linear if fit else 0.0,
         quadratic=fit.quadratic if fit else 0.0,
@@ -223,7 +223,7 @@ def _memory_fit(measured: Measured, margin: float, capacity: float) -> MemoryFit
 
 def _max_cost(measured: Measured, batch: BatchConfig, default: int) -> int:
     if measured.knee:
-        return max(measured.knee.cost, default if measured.growing else 0)
+        return max(measured.knee.cost, default if measured.cut_short else 0)
     if batch.probe == "memory" and measured.verified:
         return measured.verified * measured.longest
     return default
@@ -250,7 +250,7 @@ def _choice(measured: Measured, limit: BatchLimit, memory_limit: int | None) -> 
     about = f"batches of about {DEFAULT_KNEE_SECONDS:.0f} s of audio"
     if knee is None:
         return f"{about}: the knee could not be measured{memory}"
-    if measured.growing and limit.max_cost != knee.cost:
+    if measured.cut_short and limit.max_cost != knee.cost:
         return f"{about}: in the time for measuring, {knee.items} texts were not enough{memory}"
     first = next(point for point in measured.points if point.stage == "knee")
     gain = knee.speed / first.speed

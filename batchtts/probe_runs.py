@@ -40,8 +40,8 @@ class Runs:
         self.notes: list[str] = []
         self.complete = True
         """Whether nothing was cut short."""
-        self.growing = False
-        """Whether the time ended while larger batches were still faster."""
+        self.cut_short = False
+        """Whether the time ended before larger batches were seen to be no faster."""
         self.capacity = meter.capacity()
         self._model, self._meter, self._clock = model, meter, clock
         self._margin, self._max_items = margin, max_items
@@ -96,7 +96,7 @@ class Runs:
             if num <= done:
                 break
             if not self._has_time(batch, 1 + TIMED_RUNS):
-                self.growing = poor == 0
+                self.cut_short = True
                 break
             point = self._run("knee", batch, timed=TIMED_RUNS)
             poor = poor + 1 if point.speed < best * GAIN else 0
