@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -21,6 +22,15 @@ def available_memory() -> int:
     """Bytes that this process could still take without swapping or being killed."""
     available = _kilobytes(PROC / "meminfo", "MemAvailable")
     return max(0, min([available, *_group_memory()]))
+
+
+@cache
+def has_bf16_tiles() -> bool:
+    """Whether the CPU multiplies bf16 in tiles (Intel AMX), as far as Linux tells."""
+    try:
+        return " amx_bf16" in (PROC / "cpuinfo").read_text("ascii", "replace")
+    except OSError:
+        return False
 
 
 def resident() -> int:

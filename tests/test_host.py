@@ -69,9 +69,27 @@ def test_memory_of_a_group_of_the_first_version(machine: Path) -> None:
     assert host.available_memory() == 0
 
 
+@pytest.mark.parametrize(
+    ("flags", "expected"), [("flags : sse2 amx_bf16 amx_tile", True), ("flags : avx2", False)]
+)
+def test_bf16_tiles_are_a_flag_of_the_cpu(flags: str, expected: bool, machine: Path) -> None:
+    write(machine / "PROC/cpuinfo", f"model name : Made-up\n{flags}\n")
+    host.has_bf16_tiles.cache_clear()
+    assert host.has_bf16_tiles() is expected
+    host.has_bf16_tiles.cache_clear()
+
+
+def test_a_kernel_that_tells_nothing_of_the_cpu_has_no_tiles(machine: Path) -> None:
+    assert not (machine / "PROC/cpuinfo").exists()
+    host.has_bf16_tiles.cache_clear()
+    assert not host.has_bf16_tiles()
+    host.has_bf16_tiles.cache_clear()
+
+
 def test_the_peak_of_this_process_can_be_started_anew() -> None:
-    ballast = bytearray(100 * 2**20)
-    assert host.peak_resident() >= host.resident() >= len(ballast)
+    ballast = b"\1" * (100 * 2**20)  # zeros would be no memory until somebody writes to them
+    assert host.resident() >= len(ballast)
+    assert host.peak_resident() >= len(ballast)
     before = host.peak_resident()
     del ballast
     host.reset_peak_resident()

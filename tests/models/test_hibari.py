@@ -1,12 +1,11 @@
 """The adapter: its voices, its precisions, and how little it imports."""
 
-from pathlib import Path
-
 import pytest
 
+from batchtts import host
 from batchtts.errors import VoiceError
-from batchtts.models import hibari
 from batchtts.models.hibari import adapter
+from batchtts.models.vits import features
 
 
 def test_the_voices_are_those_of_the_package() -> None:
@@ -39,16 +38,14 @@ def test_a_voice_that_cannot_be_fetched_says_so(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("flags", "precisions"),
-    [("flags: sse2 amx_bf16 amx_tile", ("bf16", "fp32")), ("flags: avx2", ("fp32", "bf16"))],
+    ("has_tiles", "expected"), [(True, ("bf16", "fp32")), (False, ("fp32", "bf16"))]
 )
 def test_bf16_comes_first_where_the_cpu_has_tiles_for_it(
-    flags: str, precisions: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    has_tiles: bool, expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Path, "read_text", lambda *_: flags)
-    hibari._has_bf16_tiles.cache_clear()
-    assert adapter.precisions("cpu") == precisions
-    hibari._has_bf16_tiles.cache_clear()
+    monkeypatch.setattr(host, "has_bf16_tiles", lambda: has_tiles)
+    assert adapter.precisions("cpu") == expected
+    assert features.precisions("cpu") == expected
 
 
 def test_every_gpu_has_tf32_first() -> None:

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from batchtts import host
 from batchtts.errors import VoiceError
 from batchtts.models.base import Frontend, Model, VoiceInfo
 
@@ -45,7 +46,7 @@ class HibariAdapter:
         """
         if device != "cpu":
             return ("tf32", "fp32", "bf16")
-        return ("bf16", "fp32") if _has_bf16_tiles() else ("fp32", "bf16")
+        return ("bf16", "fp32") if host.has_bf16_tiles() else ("fp32", "bf16")
 
     def frontend(self, voice: str) -> Frontend:
         """The front end of a voice."""
@@ -64,15 +65,6 @@ class HibariAdapter:
 
         self.voice(voice)
         return HibariModel(_weights_file(voice), device, precision)
-
-
-@cache
-def _has_bf16_tiles() -> bool:
-    """Whether this is an Intel CPU with AMX, as far as Linux tells."""
-    try:
-        return " amx_bf16" in Path("/proc/cpuinfo").read_text("ascii", "replace")
-    except OSError:
-        return False
 
 
 def _info(name: str, entry: Mapping[str, Any]) -> VoiceInfo:
