@@ -19,8 +19,9 @@ def precisions(device: str) -> tuple[str, ...]:
     """Precisions that are safe on this device; only the decoder is ever below fp32.
 
     Durations are rounded up to whole frames: text and durations in less than fp32 would change
-    the length of an utterance with its neighbours. Against fp32 bf16 leaves 40 dB and the same words, and is twice
-    as fast on a CPU with tiles for it, but many times slower on one without.
+    the length of an utterance with its neighbours. Against fp32 bf16 leaves 40 dB and as many
+    words understood, and is twice as fast on a CPU with tiles for it, but many times slower on
+    one without.
     """
     if device != "cpu":
         return ("tf32", "fp32", "bf16")
