@@ -86,9 +86,7 @@ def make_text_layout(sequences: Sequence[bytes]) -> TextLayout:
     lengths = np.array([len(ids) for ids in sequences])
     starts = _starts(lengths, TEXT_GAP)
     ids = [np.frombuffer(sequence, np.uint8).astype(np.int64) for sequence in sequences]
-    stream, gaps = _to_step(
-        _with_gaps(ids, TEXT_GAP, 0), _gaps(starts + lengths, TEXT_GAP), 0, TEXT_STEP
-    )
+    stream, gaps = _stream(ids, TEXT_GAP, TEXT_STEP, 0)
     groups, padded = [], []
     places = np.zeros(len(stream), np.int64)
     total = 0
@@ -156,21 +154,11 @@ def make_layout(rows: Sequence[Indices], durations: Sequence[Indices], zero_row:
     counts = 2 * ticks
     starts, prosody_starts = _starts(counts, FRAME_GAP), _starts(ticks, PROSODY_GAP)
     spoken = [np.repeat(r, d) for r, d in zip(rows, durations, strict=True)]
-    prosody_rows, prosody_gaps = _to_step(
-        _with_gaps(spoken, PROSODY_GAP, zero_row),
-        _gaps(prosody_starts + ticks, PROSODY_GAP),
-        zero_row,
-        PROSODY_STEP,
-    )
-    frame_rows, frame_gaps = _to_step(
-        _with_gaps([np.repeat(s, 2) for s in spoken], FRAME_GAP, zero_row),
-        _gaps(starts + counts, FRAME_GAP),
-        zero_row,
-        FRAME_STEP,
-    )
-    frame_prosody = np.zeros(len(frame_rows), np.int64)
-    for start, prosody_start, count in zip(starts, prosody_starts, counts, strict=True):
-        frame_prosody[start : start + count] = 2 * prosody_start + np.arange(count)
+    prosody_rows, prosody_gaps = _stream(spoken, PROSODY_GAP, PROSODY_STEP, zero_row)
+    frames = [np.repeat(s, 2) for s in spoken]
+    frame_rows, frame_gaps = _stream(frames, FRAME_GAP, FRAME_STEP, zero_row)
+    halves = [2 * s + np.arange(n) for s, n in zip(prosody_starts, counts, strict=True)]
+    frame_prosody, _ = _stream(halves, FRAME_GAP, FRAME_STEP, 0)
     return Layout(
         prosody_rows=prosody_rows,
         prosody_gaps=prosody_gaps,
@@ -194,19 +182,16 @@ def _starts(counts: Indices, gap: int) -> Indices:
     return np.concatenate([[0], np.cumsum(counts + gap)[:-1]]).astype(np.int64)
 
 
-def _gaps(ends: Indices, gap: int) -> Indices:
-    """All rows of the gaps that begin at `ends`."""
-    return (ends[:, None] + np.arange(gap)).reshape(-1)
+def _stream(pieces: Sequence[Indices], gap: int, step: int, filler: int) -> tuple[Indices, Indices]:
+    """The pieces end to end, each followed by `gap` times `filler`, the last one by more.
 
-
-def _to_step(rows: Indices, gaps: Indices, filler: int, step: int) -> tuple[Indices, Indices]:
-    """Lengthen a stream and its last gap to a multiple of `step`."""
-    missing = -len(rows) % step
-    rest = np.arange(missing) + len(rows)
-    return np.pad(rows, (0, missing), constant_values=filler), np.concatenate([gaps, rest])
-
-
-def _with_gaps(pieces: Sequence[Indices], gap: int, filler: int) -> Indices:
-    """The pieces end to end, each followed by `gap` times `filler`."""
-    filling = np.full(gap, filler, np.int64)
-    return np.concatenate([part for piece in pieces for part in (piece, filling)])
+    Returns:
+        The rows, a multiple of `step`, and which of them are gaps.
+    """
+    behind = np.full(len(pieces), gap)
+    behind[-1] += -sum(len(piece) + gap for piece in pieces) % step
+    fillings = [np.full(count, filler, np.int64) for count in behind]
+    rows = np.concatenate([part for pair in zip(pieces, fillings, strict=True) for part in pair])
+    spans = np.ravel([[len(piece), count] for piece, count in zip(pieces, behind, strict=True)])
+    is_gap = np.repeat(np.tile([False, True], len(pieces)), spans)
+    return rows, np.flatnonzero(is_gap)

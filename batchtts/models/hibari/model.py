@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from batchtts.models.base import Audio, Features
@@ -19,6 +18,7 @@ from batchtts.models.hibari.layout import (
     TEXT_GAP,
     Indices,
     Layout,
+    TextLayout,
     make_layout,
     make_text_layout,
     runs,
@@ -152,14 +152,7 @@ class HibariModel:
                 speed[start : start + lengths[i]] = sentences[i].speed
                 rows.append(begin + start + np.arange(lengths[i]))
             begin += len(layout.ids)
-            text = Text(
-                ids=upload(layout.ids, self._device),
-                gaps=upload(layout.gaps, self._device),
-                shapes=[group.shape for group in layout.groups],
-                masks=[self._mask(group.mask) for group in layout.groups],
-                padded=upload(layout.padded, self._device),
-                places=upload(layout.places, self._device),
-            )
+            text = self._text(layout)
             encoded.append(self._network.text(text))
             spoken = self._network.prosody_text(text)
             prosody.append(spoken)
@@ -172,9 +165,17 @@ class HibariModel:
             durations=[ticks[r - 1] for r in rows],
         )
 
-    def _mask(self, mask: NDArray[np.bool_] | None) -> Tensor | None:
-        """[B, 1, 1, L] True on keys."""
-        return None if mask is None else upload(mask[:, None, None, :], self._device)
+    def _text(self, layout: TextLayout) -> Text:
+        """The stream on the device."""
+        masks = [group.mask for group in layout.groups]
+        return Text(
+            ids=upload(layout.ids, self._device),
+            gaps=upload(layout.gaps, self._device),
+            shapes=[group.shape for group in layout.groups],
+            masks=[m if m is None else upload(m[:, None, None], self._device) for m in masks],
+            padded=upload(layout.padded, self._device),
+            places=upload(layout.places, self._device),
+        )
 
     def _speak(
         self, sentences: Sequence[Sentence], encoded: Encoded, run: Sequence[int], sizes: Sizes

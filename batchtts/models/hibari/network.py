@@ -156,6 +156,7 @@ class Text:
     gaps: Tensor
     shapes: Sequence[tuple[int, int]]
     masks: Sequence[Tensor | None]
+    """[B, 1, 1, L] of each group, True on its keys; None where nothing is padded."""
     padded: Tensor
     places: Tensor
 
