@@ -19,7 +19,7 @@ LAYERS = """
 data errors host lexicon markup models.base monitor normalise notebook pools pools.base \
     probe_cache times wav
 asr batching devices durations encoding folder jsonline leases levels memory messages meters \
-    models models.contract models.fake models.transfer mos names progress readers stop storage \
+    models models.contract models.fake models.precisions models.transfer mos names progress readers stop storage \
     templates wer
 bench configfile cpu_split doctor heard manifest models.hibari models.vits pools.actor \
     pools.local probe_runs seats summary

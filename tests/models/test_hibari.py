@@ -5,7 +5,6 @@ import pytest
 from batchtts import host
 from batchtts.errors import VoiceError
 from batchtts.models.hibari import adapter
-from batchtts.models.vits import features
 
 
 def test_the_voices_are_those_of_the_package() -> None:
@@ -45,7 +44,6 @@ def test_bf16_comes_first_where_the_cpu_has_tiles_for_it(
 ) -> None:
     monkeypatch.setattr(host, "has_bf16_tiles", lambda: has_tiles)
     assert adapter.precisions("cpu") == expected
-    assert features.precisions("cpu") == expected
 
 
 def test_every_gpu_has_tf32_first() -> None:

@@ -8,9 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from batchtts import host
 from batchtts.errors import VoiceError
 from batchtts.models.base import Frontend, Model, VoiceInfo
+from batchtts.models.precisions import precisions
 
 READING_VERSION = 1
 """Counts up when the reading of texts changes."""
@@ -39,14 +39,11 @@ class HibariAdapter:
         return self.voices()[name]
 
     def precisions(self, device: str) -> tuple[str, ...]:
-        """Precisions of the decoder's and the head's linear layers; all else is fp32 or fp64.
+        """Precisions of the text encoder's, the decoder's and the head's linear layers.
 
-        On a CPU with tiles for it bf16 is 1.6 times as fast; elsewhere it is slower. On a GPU
-        these layers are a small part of the work, so that the more exact tf32 comes first.
+        All else is fp32 or fp64, the text encoder of the prosody included.
         """
-        if device != "cpu":
-            return ("tf32", "fp32", "bf16")
-        return ("bf16", "fp32") if host.has_bf16_tiles() else ("fp32", "bf16")
+        return precisions(device)
 
     def frontend(self, voice: str) -> Frontend:
         """The front end of a voice."""

@@ -23,8 +23,8 @@ from batchtts.models.piper.voice import (
     license_of,
     read_voice,
 )
+from batchtts.models.precisions import precisions
 from batchtts.models.vits.disk import digest, is_non_commercial
-from batchtts.models.vits.features import precisions
 
 if TYPE_CHECKING:
     from batchtts.models.vits.model import VitsModel

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from batchtts.models.base import VoiceInfo
+from batchtts.models.precisions import precisions
 from batchtts.models.transformers_vits.checkpoint import (
     CONFIG,
     FILES,
@@ -21,7 +22,6 @@ from batchtts.models.transformers_vits.checkpoint import (
 )
 from batchtts.models.transformers_vits.frontend import CharacterFrontend
 from batchtts.models.vits.disk import digest, is_non_commercial, voice_folders
-from batchtts.models.vits.features import precisions
 
 if TYPE_CHECKING:
     from batchtts.models.vits.model import VitsModel

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from batchtts import host
 from batchtts.errors import VoiceError
 from batchtts.models.base import Features, Item, TooLongError
 
@@ -13,19 +12,6 @@ MAX_SIZE = 2000
 
 _FIXED_SECONDS = 0.5
 """Of each sentence: what does not grow with its ids."""
-
-
-def precisions(device: str) -> tuple[str, ...]:
-    """Precisions that are safe on this device; only the decoder is ever below fp32.
-
-    Durations are rounded up to whole frames: text and durations in less than fp32 would change
-    the length of an utterance with its neighbours. Against fp32 bf16 leaves 40 dB and as many
-    words understood, and is twice as fast on a CPU with tiles for it, but many times slower on
-    one without.
-    """
-    if device != "cpu":
-        return ("tf32", "fp32", "bf16")
-    return ("bf16", "fp32") if host.has_bf16_tiles() else ("fp32", "bf16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
