@@ -88,8 +88,8 @@ def test_a_kernel_that_tells_nothing_of_the_cpu_has_no_tiles(machine: Path) -> N
 
 def test_the_peak_of_this_process_can_be_started_anew() -> None:
     ballast = b"\1" * (100 * 2**20)  # zeros would be no memory until somebody writes to them
-    assert host.resident() >= len(ballast)
-    assert host.peak_resident() >= len(ballast)
+    now = host.resident()  # first: it may still grow until the peak is read
+    assert host.peak_resident() >= now >= len(ballast)
     before = host.peak_resident()
     del ballast
     host.reset_peak_resident()
